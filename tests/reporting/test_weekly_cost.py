@@ -23,6 +23,13 @@ def test_the_fixed_fleet_is_as_large_as_the_peak_and_on_demand():
     assert not found.lower_bound
 
 
+def test_as_many_on_spot_are_a_second_fixed_fleet_where_their_price_is_known():
+    found = comparison((100, used(2, 1)), (68, used(4, 2)))
+    assert found.fixed_spot_usd == pytest.approx(6 * 168 * 0.008, abs=0.005)
+    without = {name: replace(offer, spot_usd=None) for name, offer in OFFERS.items()}
+    assert comparison((100, used(2, 1)), offers=without).fixed_spot_usd is None
+
+
 def test_only_watched_time_is_compared_on_both_sides():
     found = comparison((100, used(0, 3, watched=0.5)))
     assert (found.hours, found.fixed_usd, found.usd, found.saved_usd) == (50, 3.0, 3.0, 0.0)

@@ -39,6 +39,7 @@ class Comparison:
     hours: float
     fixed_usd: float  # this and `usd` to the cent, so that they add up as they are told
     usd: float
+    fixed_spot_usd: float | None = None  # as many on Spot at its present price; none if that is not known
     lower_bound: bool = False  # some node-hours have no price: the true cost is higher
 
     @property
@@ -70,6 +71,7 @@ def compare_fixed(week: PoolWeek, catalog: Mapping[str, InstanceType], threshold
         hours=week.watched,
         fixed_usd=fixed,
         usd=cents(week.usd),
+        fixed_spot_usd=None if offer.spot_usd is None else cents(week.peak * week.watched * offer.spot_usd),
         lower_bound=week.unpriced_percent > 0,
     )
 
@@ -184,6 +186,12 @@ class WeeklyReport:
     @property
     def fixed_usd(self) -> float:
         return cents(sum(each.fixed_usd for each in self.comparisons))
+
+    @property
+    def fixed_spot_usd(self) -> float | None:
+        """None if the Spot price of one of them is not known."""
+        known = [each.fixed_spot_usd for each in self.comparisons if each.fixed_spot_usd is not None]
+        return cents(sum(known)) if known and len(known) == len(self.comparisons) else None
 
     @property
     def saved_usd(self) -> float:

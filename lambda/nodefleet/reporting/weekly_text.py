@@ -90,10 +90,13 @@ def _describe_fixed(compared: Comparison | Missing) -> str:
     if isinstance(compared, Missing):
         return f"not compared: {compared.cause}"
     difference = compared_with(compared.saved_usd, compared.fixed_usd, at_most=compared.lower_bound)
+    spot = ""
+    if compared.fixed_spot_usd is not None:
+        spot = f"; as many on Spot at its present price, never interrupted: {usd(compared.fixed_spot_usd)}"
     return (
         f"{compared.nodes} × {compared.type} On-Demand at {hourly(compared.hourly_usd)} (as many as the week's peak, "
         f"of the type that ran most) for the same {hours(compared.hours)} cost {usd(compared.fixed_usd)}; "
-        f"the autoscaled fleet cost {difference} that"
+        f"the autoscaled fleet cost {difference} that{spot}"
     )
 
 

@@ -170,6 +170,7 @@ def as_plain(found: WeeklyReport) -> Plain:
         "node_hours": found.node_hours,
         "usd": found.usd,
         "fixed_fleet_usd": found.fixed_usd,
+        "fixed_spot_fleet_usd": found.fixed_spot_usd,
         "saved_usd": found.saved_usd,
         "own_usd": dict(found.own_usd),
         "pools": [_pool(pool) for pool in found.pools],

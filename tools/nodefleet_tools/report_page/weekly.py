@@ -36,6 +36,8 @@ def _facts(report: WeeklyReport) -> list[Fact]:
     missing = [pool.compared.cause for pool in report.pools if isinstance(pool.compared, Missing)]
     interruptions = sum(pool.week.count("interruptions") for pool in report.pools)
     own = sum(report.own_usd.values())
+    spot_usd = report.fixed_spot_usd
+    on_spot = "" if spot_usd is None else f", and {usd(spot_usd)} on Spot, never interrupted"
     return [
         Fact(
             label="Cost of the workers", value=usd(report.usd), note=f"and {usd(own)} for the autoscaler" if own else ""
@@ -43,7 +45,7 @@ def _facts(report: WeeklyReport) -> list[Fact]:
         Fact(
             label="Saved against fixed On-Demand fleets",
             value=usd(report.saved_usd) if report.comparisons else "not known",
-            note=f"they would have cost {usd(report.fixed_usd)}" if report.comparisons else "; ".join(missing),
+            note=f"they would have cost {usd(report.fixed_usd)}{on_spot}" if report.comparisons else "; ".join(missing),
         ),
         Fact(label="Node-hours", value=f"{report.node_hours:,.1f}", note=share),
         Fact(label="Spot interruptions", value=str(interruptions)),
