@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 import yaml
@@ -159,6 +160,8 @@ def test_another_policy_plays_the_same_day_and_both_are_compared(tmp_path):
     mine, theirs = map(float, hours.split()[1:])
     assert mine < theirs
     text = report.read_text()
+    again = shlex.split(re.search(r"<code>(nodefleet simulate .*)</code>", text)[1])
+    assert again[2:6] == ["--scenario", str(scenario), "--against", str(other)]
     assert_wording(re.findall(r"<h2[^>]*>([^<]+)", text))
     curves = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
     assert len(curves["otherWorkers"]) == len(curves["t"])

@@ -201,6 +201,9 @@ def test_a_decision_is_found_opened_and_replayed_with_another_policy(visit):
     drawer.get_by_label(re.compile("With another policy")).fill("limits: {min: 2, max: 3}")
     drawer.get_by_role("button", name="Replay").click()
     expect(drawer.get_by_text("Another decision.")).to_be_visible()
+    drawer.get_by_label(re.compile("With another policy")).fill("limits: {min: 2, max: 7}")
+    drawer.get_by_role("button", name="Replay").click()
+    expect(drawer.get_by_text("As many nodes, otherwise decided.")).to_be_visible()
 
 
 def test_money_is_compared_with_fixed_fleets(visit):
@@ -209,6 +212,22 @@ def test_money_is_compared_with_fixed_fleets(visit):
     expect(page.locator(".bars li")).to_have_count(4)
     page.get_by_label("30 days").check()
     expect(page.locator(".money")).to_contain_text("Spot share")
+
+
+def test_over_several_days_a_midnight_has_the_name_of_its_day(visit):
+    labels = visit.page.evaluate("""async () => {
+        const { plot } = await import("/chart.js");
+        const holder = document.body.appendChild(document.createElement("div"));
+        const monday = Date.UTC(2026, 10, 16) / 1000;
+        return [1, 3].map((days) => {
+            plot(holder, { height: 90, range: [monday, monday + days * 86400], start: 0, most: 1, ticks: [0, 1] });
+            return [...holder.querySelectorAll("text")].map((each) => each.textContent);
+        });
+    }""")
+    one, three = map(set, labels)
+    assert {"00:00", "12:00"} <= one
+    assert {"Mon 16", "Tue 17", "Wed 18", "Thu 19", "12:00"} <= three
+    assert "00:00" not in three
 
 
 def test_the_chart_of_money_is_drawn_again_when_the_window_changes(context):
@@ -484,9 +503,11 @@ def test_the_table_of_a_thousand_nodes_shows_a_part_and_finds_any(context, large
         page = Visit(context, dashboard).page
         page.get_by_text("All nodes as a table").click()
         expect(page.locator("tbody tr")).to_have_count(50)
+        expect(page.get_by_role("button", name="Show more")).to_be_visible()
         name = large.connection.world.node_of(large.connection.world.workers()[-1]).name
         page.get_by_label("Find a node").fill(name)
         expect(page.locator("tbody tr")).to_have_count(1)
+        expect(page.get_by_role("button", name="Show more")).to_be_hidden()
         page.close()
 
 

@@ -1,11 +1,14 @@
 """The page's picture of the cluster now, on simulated worlds."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
+from nodefleet.model.snapshot import Recycle
+from nodefleet.model.workload import SCALE_DOWN_DISABLED
 from nodefleet_tools.dashboard.timeline import Point, follow, point_of
 from nodefleet_tools.sim.world import World
 from support.dashboards import WorldSource
@@ -66,6 +69,28 @@ def test_a_drain_names_the_pod_and_the_budget_that_it_waits_for(cluster):
     assert node["phase"] == "interrupted"
     assert node["why"].startswith("leaves: ")
     assert any(isinstance(each, Removal) for each in cluster.operations)
+
+
+def test_a_node_whose_replacement_waits_names_the_command_instead_of_the_last_decision(cluster):
+    cluster.calm(2)
+    world = cluster.world
+    first, *_, last = world.workers()
+    order = Recycle(instance=first.id, at=world.now, by="ann", reason="kernel", until=world.now + timedelta(hours=1))
+    world.table.put("command", order.instance, order, type_="recycle")
+    why = {node["id"]: node["why"] for node in seen(cluster)["nodes"]}
+    assert "ann" in why[first.id]
+    assert "kernel" in why[first.id]
+    assert "ann" not in why[last.id]
+    world.advance(3601)
+    assert "ann" not in {node["id"]: node["why"] for node in seen(cluster)["nodes"]}[first.id]
+
+
+def test_a_protected_node_is_found_by_that_word(cluster):
+    cluster.calm(2)
+    world = cluster.world
+    node = world.node_of(world.workers()[0])
+    world.kube.put_node(replace(node, annotations={**node.annotations, SCALE_DOWN_DISABLED[0]: "true"}))
+    assert [each["name"] for each in seen(cluster)["nodes"] if "protected" in each["why"]] == [node.name]
 
 
 def test_what_does_not_answer_is_named_and_the_rest_is_shown(cluster):

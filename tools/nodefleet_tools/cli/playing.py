@@ -1,6 +1,6 @@
 """Plays a scenario for a command: progress on a terminal, the report into a file, errors as one message."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -36,10 +36,13 @@ def is_lively(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal and not console.no_color
 
 
-def write_report(played: ScenarioResult, path: Path, other: ScenarioResult | None = None) -> None:
-    """The page into a file; its folder is made if need be. `other`: the same day with another policy."""
+def write_report(
+    played: ScenarioResult, path: Path, other: ScenarioResult | None = None, options: Sequence[str] = ()
+) -> None:
+    """The page into a file; its folder is made if need be. `other`: the same day with another policy. `options`: those
+    that play it again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(played, other), encoding="utf-8")
+        path.write_text(page(played, other, options), encoding="utf-8")
     except OSError as error:
         fail(f"{path}: the report cannot be written: {error.strerror}")

@@ -44,7 +44,9 @@ def play_day(
     played = played_with_progress(chosen.scenario, chosen.traces)
     other = _other(chosen, against) if against is not None else None
     if report is not None:
-        write_report(played, report, other)
+        files = {"--policy": policy, "--against": against, "--trace": trace}
+        given = [word for name, file in files.items() if file is not None for word in (name, str(file))]
+        write_report(played, report, other, ("--scenario", scenario, *given))
     if as_json:
         plain = as_plain(played) | ({"against": as_plain(other)} if other else {})
         print(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))

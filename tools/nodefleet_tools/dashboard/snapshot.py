@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, assert_never
 
+from nodefleet.engine.disruption.rotation import describe_drain, describe_recycle
 from nodefleet.eviction.budgets import EvictionRefused
 from nodefleet.model.alerts import CATALOGUE, Severity
-from nodefleet.model.decision import DecisionRecord, Event, KeptNode
+from nodefleet.model.decision import DecisionRecord, Event, KeepReason, KeptNode
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.inventory import InstanceType, Node, price_of
 from nodefleet.model.operations import Cleanup, Launch, Operation, Removal
@@ -67,13 +68,17 @@ def snapshot(seen: Seen) -> Json:
         "capacity_errors": _capacity_errors(seen),
         "setbacks": [*_setbacks(seen)],
         "alarms": alarms(seen.events, seen.state, seen.at),
-        "commands": [command(each) for each in seen.state.commands if each.until is None or each.until > seen.at],
+        "commands": [command(each) for each in _in_force(seen)],
         "cost": {
             "hourly_usd": costs.hourly_usd if costs else 0.0,
             "unpriced": costs.unpriced if costs else 0,
             "spot_percent": costs.spot_percent if costs else None,
         },
     }
+
+
+def _in_force(seen: Seen) -> list[Command]:
+    return [each for each in seen.state.commands if each.until is None or each.until > seen.at]
 
 
 def _problems(seen: Seen) -> Iterable[Json]:
@@ -160,21 +165,32 @@ def _nodes(seen: Seen, pods: Sequence[Pod]) -> list[Json]:
             on_node[pod.node].append(pod)
     catalog = seen.observation.offers
     stays = {stay.worker: stay for pool in (seen.last.decision.pools if seen.last else ()) for stay in pool.stays}
+    asked = {each.instance: each for each in _in_force(seen) if isinstance(each, Drain | Recycle)}
     there = [worker for worker in seen.workers if worker.phase is not Phase.GONE]
-    return [_node(worker, on_node, catalog, stays, seen.observation) for worker in there]
+    return [
+        _node(
+            worker,
+            on_node,
+            catalog,
+            seen.observation,
+            stays.get(worker.name) or stays.get(worker.id),
+            asked.get(worker.id),
+        )
+        for worker in there
+    ]
 
 
 def _node(
     worker: Worker,
     on_node: Mapping[str, Sequence[Pod]],
     catalog: Mapping[str, InstanceType],
-    stays: Mapping[str, KeptNode],
     observation: Observation,
+    stay: KeptNode | None,
+    asked: Drain | Recycle | None,
 ) -> Json:
     instance, node = worker.instance, worker.node
     own = on_node.get(node.name, ()) if node else ()
     idle = observation.readings.get(worker.pool, NOTHING_READ).idle.get(worker.name)
-    stay = stays.get(worker.name) or stays.get(worker.id)
     born = instance.launched_at if instance else node.created_at if node else None
     return {
         "id": worker.id,
@@ -192,7 +208,7 @@ def _node(
         "usd": price_of(instance.type, instance.market, catalog) if instance else None,
         "protected": is_protected(node) if node else False,
         "cordoned_by_operator": worker.held_by_person,
-        "why": _why(worker, stay),
+        "why": _why(worker, stay, asked),
         "why_code": stay.reason.value if stay else "",
     }
 
@@ -206,17 +222,20 @@ def _share(part: float, whole: float) -> float | None:
     return round(100 * part / whole, 1) if whole else None
 
 
-def _why(worker: Worker, stay: KeptNode | None) -> str:
-    """Why it leaves, if it does; else why the last decision kept it."""
+def _why(worker: Worker, stay: KeptNode | None, asked: Drain | Recycle | None) -> str:
+    """Why it leaves, if it does; else the command that waits, or why the last decision kept it."""
     operation = worker.operation
     if isinstance(operation, Removal) and not operation.cancelled:
         return f"leaves: {operation.reason}"
     if worker.ailment:
         return worker.ailment
+    if asked is not None:
+        return f"is to leave: {describe_drain(asked) if isinstance(asked, Drain) else describe_recycle(asked)}"
     if stay is None:
         return ""
     ((_, why),) = stay_lines((stay,))
-    return why
+    protected = worker.node is not None and is_protected(worker.node) and stay.reason is KeepReason.NOT_ASKED
+    return f"{why} (protected by an annotation)" if protected else why
 
 
 # ── pods and operations ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,13 @@ function clock(start, t, withSeconds) {
   return withSeconds ? `${text}:${pad(at.getUTCSeconds())}` : text;
 }
 
+// Over several days midnight has the day's name: "00:00" is every one of them.
+function moment(start, t, severalDays) {
+  const at = start + t;
+  if (!severalDays || at % (24 * hour)) return clock(start, t);
+  return new Date(at * 1000).toLocaleDateString("en-GB", { weekday: "short", day: "numeric", timeZone: "UTC" });
+}
+
 function short(value) {
   if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
   if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
@@ -69,7 +76,7 @@ function plot(holder, { height, range, start, most, ticks, log, bare, labels = t
     for (let t = Math.ceil((range[0] + offset) / size) * size - offset; t <= range[1]; t += size) {
       const at = x(t);
       node("line", { class: "axis", x1: at, x2: at, y1: TOP, y2: bottom }, svg);
-      node("text", { x: at, y: height - 5, "text-anchor": "middle" }, svg, clock(start, t));
+      node("text", { x: at, y: height - 5, "text-anchor": "middle" }, svg, moment(start, t, range[1] - range[0] > 36 * hour));
     }
   }
   const clip = `clip-${holder.id}`;

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -14,16 +16,18 @@ _HERE = "nodefleet_tools.report_page"
 _MODULE = re.compile(r"^export \{.*\};\n", re.MULTILINE)
 
 
-def page(played: ScenarioResult, other: ScenarioResult | None = None) -> str:
-    """The whole report as one HTML text. `other`: the same day with another policy, beside it."""
+def page(played: ScenarioResult, other: ScenarioResult | None = None, options: Sequence[str] = ()) -> str:
+    """The whole report as one HTML text. `other`: the same day with another policy, beside it. `options`: what
+    `nodefleet simulate` takes to play it again, if more than the scenario's name."""
     limits = ", ".join(f"{pool.name} {pool.limits.min}–{pool.limits.max}" for pool in played.policy.pools)
+    again = (*(options or ("--scenario", played.name)), "--seed", str(played.seed))
     return Template(text_of("page.html")).substitute(
         title=escape(played.name.replace("-", " ").capitalize()),
         about=escape(played.about),
         when=f"{played.starts:%A, %d %B %Y, %H:%M} to {played.ends:%H:%M} UTC",
         seed=str(played.seed),
         limits=escape(limits),
-        repeat=escape(f"nodefleet simulate --scenario {played.name} --seed {played.seed} --report report.html"),
+        repeat=escape(shlex.join(["nodefleet", "simulate", *again, "--report", "report.html"])),
         verdict=fragments.verdict(played),
         summary=fragments.summary(played),
         cards=fragments.cards(played),

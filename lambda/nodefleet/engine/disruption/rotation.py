@@ -184,7 +184,7 @@ def list_due(ctx: PoolContext) -> list[Due]:
             continue
         reasons = (
             describe_drain(drained.get(worker.id)),
-            _describe_request(asked.get(worker.id)),
+            describe_recycle(asked.get(worker.id)),
             describe_drift(worker, ctx.pool, target) if ctx.pool.rotation.drift else "",
             _age(worker, ctx.pool, ctx.observation.at),
         )
@@ -380,7 +380,7 @@ def describe_drain(command: Drain | None) -> str:
     return f"{command.by} asked for it to be drained" + (f" ({command.reason})" if command.reason else "")
 
 
-def _describe_request(command: Recycle | None) -> str:
+def describe_recycle(command: Recycle | None) -> str:
     if command is None:
         return ""
     return f"{command.by} asked for a new one" + (f" ({command.reason})" if command.reason else "")

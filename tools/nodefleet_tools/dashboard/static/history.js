@@ -118,7 +118,10 @@ function again(found) {
 }
 
 function show(result, found, other) {
-  fill(result, el("p", {}, el("b", {}, found.same ? "The same decision." : "Another decision."), ` ${titled(found.first)}${found.same ? "." : `, ${other ? "with this policy" : "now"}: ${titled(found.second)}.`}`),
+  const [first, second] = [titled(found.first), titled(found.second)];
+  const said = found.same ? ["The same decision.", `${first}.`] : first === second ? ["As many nodes, otherwise decided.", `${first} both times; below is what differs.`]
+    : ["Another decision.", `${first}, ${other ? "with this policy" : "now"}: ${second}.`];
+  fill(result, el("p", {}, el("b", {}, said[0]), ` ${said[1]}`),
     found.differences.length ? el("table", {}, el("thead", {}, el("tr", {}, ["", "then", other ? "with this policy" : "now"].map((title) => el("th", { scope: "col" }, title)))),
       el("tbody", {}, found.differences.map((each) => el("tr", {}, el("th", { scope: "row" }, each.what), el("td", {}, each.first.join("; ") || "–"), el("td", {}, each.second.join("; ") || "–"))))) : null);
 }

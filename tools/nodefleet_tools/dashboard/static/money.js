@@ -63,7 +63,7 @@ function facts(period) {
   const rows = [
     ["Saved by fewer node-hours", usd(period.by_fewer_nodes)], ["Saved by Spot and cheaper types", usd(period.by_spot)],
     ["Node-hours", period.node_hours.toFixed(1)], ["Spot share", percent(period.spot_percent)], ["Spot interruptions", period.interruptions],
-    ["Scale-ups and scale-downs", `${period.scale_ups} and ${period.scale_downs}`], ["Pod-hours spent waiting for a node", period.pending_pod_hours.toFixed(2)], ["Hours watched", period.watched_hours.toFixed(1)],
+    ["Nodes added and removed", `${period.scale_ups} and ${period.scale_downs}`], ["Pod-hours spent waiting for a node", period.pending_pod_hours.toFixed(2)], ["Hours watched", period.watched_hours.toFixed(1)],
   ];
   if (period.unpriced_percent) rows.push(["Node-hours without a known price", percent(period.unpriced_percent)]);
   return el("dl", { class: "details wide" }, rows.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));

@@ -10,13 +10,13 @@ export function fleet(store) {
   const state = { pool: "", market: "", phase: "", text: "", sort: "name", shown: ROWS, open: null };
   const map = el("div", { class: "map" }), counts = el("p", { class: "legend phases" });
   const rows = el("tbody"), foot = el("p", { class: "note" });
+  const more = el("button", { type: "button", class: "ghost", hidden: true, onclick: () => { state.shown += 4 * ROWS; again(); } }, "Show more");
   const select = (label, name) => el("label", {}, el("span", { class: "visually-hidden" }, label), el("select", { onchange: (event) => { state[name] = event.target.value; again(); } }, el("option", { value: "" }, label)));
   const pools = select("All pools", "pool"), markets = select("All markets", "market"), phases = select("All phases", "phase");
   const search = el("input", { type: "search", placeholder: "Find a node, type or reason", "aria-label": "Find a node", oninput: (event) => { state.text = event.target.value.toLowerCase(); again(); } });
   const table = el("details", { class: "table" }, el("summary", {}, "All nodes as a table"),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nodes" }, el("table", {}, el("thead", {}, el("tr", {}, COLUMNS.map(([name, title]) =>
-      el("th", { scope: "col" }, el("button", { type: "button", onclick: () => { state.sort = name; again(); } }, title))))), rows)), foot,
-    el("button", { type: "button", class: "ghost", onclick: () => { state.shown += 4 * ROWS; again(); } }, "Show more"));
+      el("th", { scope: "col" }, el("button", { type: "button", onclick: () => { state.sort = name; again(); } }, title))))), rows)), foot, more);
   table.addEventListener("toggle", () => again());
   const root = card("Fleet", el("div", { class: "filters" }, pools, markets, phases, search), counts, map, table);
   root.classList.add("fleet");
@@ -34,6 +34,7 @@ export function fleet(store) {
     countPhases(counts, found);
     drawMap(map, found, seen);
     if (table.open) drawTable(rows, foot, found, seen.at, state);
+    more.hidden = found.length <= state.shown;
     if (state.open && document.getElementById("drawer").open) refresh(seen);
   }
 
@@ -140,7 +141,7 @@ function details(node, seen) {
   const operation = seen.operations.find((each) => each.subject === node.name || each.subject === node.id);
   const rows = [
     ["Phase", el("span", { class: "pill", data: { phase: node.phase } }, node.phase)],
-    ["Why", `${node.why || "–"}${node.protected ? " (protected by an annotation)" : ""}`],
+    ["Why", node.why || "–"], ["Protected", node.protected ? "by an annotation" : "no"],
     ["Instance", node.id],
     ["Pool", node.pool], ["Zone", node.zone], ["Market", MARKETS[node.market]], ["Type", node.type || "–"],
     ["Age", node.since ? span(seen.at - node.since) : "–"],
