@@ -1,5 +1,6 @@
-"""Commands and options that the README and the pages of the command line name do exist."""
+"""Commands, options and policy settings that the README and the pages of docs/ name do exist."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +11,12 @@ from nodefleet_tools.cli import main
 from nodefleet_tools.cli.lazy import load
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/adopt.md", "docs/cli.md", "infra/examples/kubernetes.yaml")
+PAGES = (
+    "README.md",
+    "infra/examples/kubernetes.yaml",
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+)
+OTHERS = frozenset({"messages", "requests"})  # of the stack's configuration and of Kubernetes, too
 
 
 def lines(text: str) -> list[str]:
@@ -38,6 +44,37 @@ def test_commands_and_options_exist(page):
         known = {name for param in load(command).params for name in (*param.opts, *param.secondary_opts)}
         used = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
         assert used <= known | {"--help"}, line
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".md")])
+def test_policy_settings_exist(page):
+    parts = {path[0] for path in SETTINGS} - OTHERS
+    for name in re.findall(r"`([a-z_]+(?:\.[a-z_*]+)+)`", (ROOT / page).read_text()):
+        words = name.split(".")
+        if words[0] in parts and words[-1] not in ("yaml", "md"):
+            fits = (
+                len(path) == len(words)
+                and all("*" in pair or pair[0] == pair[1] for pair in zip(path, words, strict=True))
+                for path in SETTINGS
+            )
+            assert any(fits), f"{page} names {name}"
+
+
+def settings(part: dict, schema: dict, within: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """The paths of all settings; `*` stands for a name that the policy's author chooses."""
+    part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    found = set()
+    for each in (*part.get("anyOf", ()), *part.get("oneOf", ()), *part.get("allOf", ()), part.get("items")):
+        found |= settings(each, schema, within) if isinstance(each, dict) else set()
+    for name, inner in part.get("properties", {}).items():
+        found |= {(*within, name)} | settings(inner, schema, (*within, name))
+    if isinstance(others := part.get("additionalProperties"), dict):
+        found |= settings(others, schema, (*within, "*"))
+    return found
+
+
+SCHEMA = json.loads((ROOT / "docs/policy.schema.json").read_text())
+SETTINGS = settings(SCHEMA, SCHEMA)
 
 
 def test_lines_are_found():
