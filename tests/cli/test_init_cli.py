@@ -163,6 +163,23 @@ def test_a_second_try_keeps_what_exists(shop):
     assert made(shop) == (["node-fleet-shop"], ["node-fleet-shop-default"])
 
 
+def test_a_policy_that_was_edited_is_kept_and_stored(shop):
+    init(shop)
+    file = Path("node-fleet/policy.yaml")
+    edited = {**yaml.safe_load(file.read_text()), "limits": {"min": 1, "max": 3}}
+    file.write_text(text := f"# ours\n{yaml.safe_dump(edited)}")
+    assert init(shop, "--apply", "--yes").exit_code == 0
+    assert file.read_text() == text
+    env = {"NODEFLEET_CLUSTER": "shop", "NODEFLEET_TABLE": "node-fleet-shop"}
+    (pool,) = json.loads(nodefleet("status", "--json", env=env).stdout)["pools"]
+    assert (pool["min"], pool["max"], pool["dry_run"]) == (1, 3, True)
+    file.write_text("limits: {min: 9, max: 3}")
+    assert init(shop).exit_code == 2
+    file.unlink()
+    assert init(shop).exit_code == 0
+    assert load(yaml.safe_load(file.read_text())).policy.pools[0].limits.max != 3
+
+
 def test_existing_workers_are_handed_over_only_when_asked(shop):
     def tagged() -> dict[str, str]:
         ours = {"tag:node-fleet:cluster": "shop", "instance-state-name": "running"}

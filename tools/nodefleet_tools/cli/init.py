@@ -22,8 +22,10 @@ from nodefleet_tools.cli.environment import KUBECONFIG, InputError, region_in, t
 from nodefleet_tools.cli.operators import confirm_destructive, event, someone
 from nodefleet_tools.cli.options import Strategy
 from nodefleet_tools.cli.outcome import is_json, note_change, print_json
+from nodefleet_tools.cli.policy_file import parsed, policy_or_exit, text_of
 
 _PRIVATE = 0o600  # user data may hold the token that nodes join with
+_POLICY = "policy.yaml"
 _SECRET = ("user-data.sh", "launch-template.json")
 
 
@@ -63,13 +65,14 @@ def init(
             manage_existing=manage_existing,
         )
         load(plan.policy_data(found, chosen))  # limits that make no sense end here, before anything is written
+        policy = _edited(out / _POLICY, plan.policy_data(found, chosen)) or plan.policy_text(found, chosen)
         template = Template()
-        written = _write(out, plan.files(found, chosen, template))
+        written = _write(out, {**plan.files(found, chosen, template), _POLICY: policy})
         _say_plan(found, chosen, written, apply=apply)
         if apply:
             confirm_destructive("Create it?", yes=yes)
-            template = _create(connection, found, chosen)
-            _write(out, plan.files(found, chosen, template))
+            template = _create(connection, found, chosen, policy)
+            _write(out, {**plan.files(found, chosen, template), _POLICY: policy})
         _conclude(chosen, template, written, out, as_json=as_json)
 
 
@@ -90,6 +93,18 @@ def _inspect(connection: Connection, worker: str) -> Found:
 
     boto = boto3.Session(region_name=region_in(os.environ))
     return inspect({name: boto.client(name) for name in ("sts", "ec2", "iam")}, view.nodes, worker)
+
+
+def _edited(path: Path, made: object) -> str:
+    """The policy as an operator left it, if it is not what would be written: their limits are never overwritten."""
+    if not path.exists():
+        return ""
+    policy_or_exit(path)
+    text = text_of(path)
+    if parsed(text).data == made:
+        return ""
+    print(f"{path} is kept as it is, and --apply stores it. Delete it for a new one.", file=sys.stderr)
+    return text
 
 
 def _write(out: Path, contents: dict[str, str]) -> list[Path]:
@@ -132,7 +147,7 @@ def _warnings(found: Found) -> list[str]:
     return warnings
 
 
-def _create(connection: Connection, found: Found, chosen: Chosen) -> Template:
+def _create(connection: Connection, found: Found, chosen: Chosen, policy: str) -> Template:
     from nodefleet_tools.adopting import create  # noqa: PLC0415  # loads botocore
 
     def report(sentence: str) -> None:
@@ -148,11 +163,12 @@ def _create(connection: Connection, found: Found, chosen: Chosen) -> Template:
     if state.policy is not None:
         report(f"Policy version {state.policy.number} is in force already and is kept.")
         return template
-    data = plan.policy_data(found, chosen)
+    data = parsed(policy).data
+    dry = all(each.dry_run for each in load(data).policy.pools)
     version = PolicyVersion(number=1, source=someone(), at=connection.clock(), data=data, digest=digest_of(data))
-    text = f"{version.source} adopted {chosen.cluster} with policy version 1, a dry run."
+    text = f"{version.source} adopted {chosen.cluster} with policy version 1{', a dry run' if dry else ''}."
     connection.history.apply(version, event(connection, AlertKind.POLICY_CHANGED, text))
-    report("Policy version 1 is in force. It is a dry run.")
+    report(f"Policy version 1 is in force. It is {'a dry run' if dry else 'no dry run: the next run acts'}.")
     _ask_prices(connection, found, report)
     return template
 
