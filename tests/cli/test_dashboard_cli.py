@@ -1,12 +1,14 @@
 """`nodefleet dashboard` as it starts: what it prints, when it opens a browser, and what it refuses."""
 
+import json
 import socket
 import sys
 import webbrowser
 
 import pytest
+from typer.testing import CliRunner
 
-from nodefleet_tools.cli import dashboard
+from nodefleet_tools.cli import dashboard, main
 from nodefleet_tools.dashboard.server import Dashboard
 from support.sim_connections import SimConnection, Terminal
 from support.worlds import shop
@@ -33,6 +35,11 @@ def test_a_port_that_is_taken_is_said(terminal):
         done = terminal("dashboard", "--port", str(taken.getsockname()[1]))
     assert done.exit_code == 2
     assert "--port" in done.stderr
+
+
+def test_a_scenario_that_is_none_is_refused():
+    done = CliRunner().invoke(main.app, ["dashboard", "--demo", "--scenario", "frob", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["error"]["status"]) == (2, 2)
 
 
 def test_a_table_that_does_not_answer_ends_before_it_serves(terminal):

@@ -12,6 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nodefleet import settings
+from nodefleet.model.serialization import ValidationError
 from nodefleet.policy.loading import load
 from nodefleet_infra import iam
 from nodefleet_infra.interfaces import ClusterArns, Facts, Place
@@ -119,6 +120,10 @@ def test_without_apply_files_are_written_and_nothing_is_created(shop):
         *(True, "adaptive", 2 * len(shop.site.subnets)),
         ("t3.small",),
     )
+    with pytest.raises(ValidationError, match=PLACEHOLDER):  # it is not put by mistake
+        read_deployment(written["deployment.yaml"], "shop")
+    text = written["deployment.yaml"].read_text()
+    written["deployment.yaml"].write_text(text.replace(PLACEHOLDER, "lt-0123456789abcdef0"))
     deployment = read_deployment(written["deployment.yaml"], "shop")
     assert deployment.targets[0].subnets == shop.site.subnets
 
@@ -212,7 +217,13 @@ def test_programs_get_the_files_and_what_comes_next(shop):
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [(["--worker", "i-0123456789abcdef0"], "--worker"), (["--min", "5", "--max", "2"], "limits")],
+    [
+        (["--worker", "i-0123456789abcdef0"], "--worker"),
+        (["--min", "5", "--max", "2"], "limits"),
+        (["--cluster", "our shop"], "--cluster"),
+        (["--table", "a/b"], "--table"),
+        (["--prometheus", "10.0.1.10:9090"], "prometheus"),
+    ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_written(shop, arguments, word):
     done = init(shop, *arguments)

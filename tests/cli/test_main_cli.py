@@ -2,7 +2,10 @@
 
 import inspect
 import json
+import os
+import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +18,9 @@ from typer.testing import CliRunner
 from nodefleet import __version__
 from nodefleet.model.decision import Action
 from nodefleet.policy.file_schema import PRESETS
-from nodefleet_tools.cli import commands_try, commands_watch, main
+from nodefleet_tools.cli import commands_try, commands_watch, main, operators
 from nodefleet_tools.cli.lazy import Command, find_function, group_of, load, unwrap
+from nodefleet_tools.cli.operators import confirm
 from nodefleet_tools.cli.outcome import Status, fail, note_change
 from support.wording import assert_wording
 
@@ -238,6 +242,34 @@ def test_what_is_not_confirmed_is_said_in_json_too():
 
     done = played(asking, "--json")
     assert (done.exit_code, error_of(done)["status"]) == (Status.FAILED, Status.FAILED)
+
+
+def test_a_question_that_nobody_answers_ends_with_what_was_done(monkeypatch):
+    def asking(as_json: bool = typer.Option(False, "--json")) -> None:
+        note_change("The table is created.")
+        confirm("Go on?", yes=False)
+
+    monkeypatch.setattr(operators, "is_at_terminal", lambda: True)
+    done = played(asking, "--json")
+    found = json.loads(done.stdout)["error"]
+    assert (done.exit_code, found["done"]) == (Status.FAILED, ["The table is created."])
+
+
+def test_ctrl_c_at_a_question_interrupts():
+    """typer makes the same exception of it as of no answer."""
+    ours, theirs = pty.openpty()
+    code = "from nodefleet_tools.cli.main import main; main()"
+    asking = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code, "init"], stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
+    )
+    os.close(theirs)  # or reading would go on for ever after its end
+    asked = b""
+    while b"name:" not in asked:
+        asked += os.read(ours, 1000)
+    asking.send_signal(signal.SIGINT)
+    _, said = asking.communicate(timeout=30)
+    os.close(ours)
+    assert (asking.returncode, b"Traceback" in said) == (Status.INTERRUPTED, False)
 
 
 def test_an_interrupted_command_says_what_it_had_done():

@@ -218,6 +218,11 @@ def test_a_size_that_a_pause_or_a_dry_pool_outranks_is_said(world, terminal):
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("command", [["resume", "defalt"], ["scale", "defalt", "--cancel"]])
+def test_nothing_ends_for_an_unknown_pool(terminal, command):
+    assert terminal(*command).exit_code == Status.REFUSED
+
+
 @pytest.mark.parametrize("command", [["pause", "defalt"], ["scale", "defalt", "5", *SALE]])
 def test_an_unknown_pool_is_refused_with_a_guess(world, terminal, command):
     done = terminal(*command)
@@ -393,8 +398,9 @@ def test_nothing_else_is_handed_over(world, terminal, batch, named):
 
 @pytest.mark.parametrize("named", [[], ["i-1", "--all"], ["i-unknown"], ["no-such-node"]])
 def test_nothing_else_is_drained(world, terminal, named):
+    status = Status.NOTHING if named in (["i-unknown"], ["no-such-node"]) else Status.REFUSED
     done = terminal("drain", *named, "--yes")
-    assert (done.exit_code, orders(world)) == (2, ())
+    assert (done.exit_code, orders(world)) == (status, ())
     assert_wording(done.stderr)
 
 
@@ -519,7 +525,7 @@ def test_a_worker_may_be_named_by_its_node(world, terminal):
 def test_an_id_that_no_worker_has_is_refused_without_asking_kubernetes(world, terminal):
     world.away("cluster")
     done = terminal("recycle", "i-gone", "--yes", *ME)
-    assert done.exit_code == 2
+    assert done.exit_code == Status.NOTHING
     assert_wording(done.stderr)
 
 

@@ -10,6 +10,7 @@ import pytest
 from nodefleet.errors import UnavailableError
 from nodefleet.model.snapshot import Deployment, LaunchTarget
 from nodefleet_tools.cli.operators import someone
+from nodefleet_tools.cli.outcome import Status
 from nodefleet_tools.sim.hooks import Hook, Moment, raising, when
 from support.sim_connections import SimConnection, Terminal
 from support.wording import assert_wording
@@ -40,6 +41,22 @@ def objects(done) -> list[dict]:
 
 def interrupt(number: signal.Signals = signal.SIGINT) -> None:
     os.kill(os.getpid(), number)
+
+
+def test_a_cluster_that_the_table_does_not_know_gets_no_records(terminal):
+    """A mistyped name would otherwise become a cluster of its own."""
+    cluster = empty()
+    for kind in ("deployment", "policy", "journal"):
+        cluster.world.table.items[kind].clear()
+    done = terminal(cluster)("run", "--once", "--json")
+    assert (done.exit_code, cluster.world.table.lease) == (Status.NOTHING, None)
+
+
+@pytest.mark.parametrize("heartbeat", ["away/heartbeat", "."])
+def test_a_heartbeat_that_cannot_be_written_is_refused_before_the_first_run(terminal, tmp_path, heartbeat):
+    cluster = shop()
+    done = terminal(cluster)("run", "--loop", "--heartbeat", str(tmp_path / heartbeat))
+    assert (done.exit_code, cluster.world.table.lease) == (Status.REFUSED, None)
 
 
 # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ import pytest
 from nodefleet.adapters.kubernetes.cluster import KubernetesCluster
 from nodefleet.model.state import LoopState
 from nodefleet_tools.cli.environment import KUBECONFIG, _kubeconfig_problems
+from nodefleet_tools.cli.outcome import Status
 from support import k8s_objects
 from support.fake_api_certificates import authority
 from support.fake_api_server import TOKEN, serving
@@ -61,7 +62,14 @@ def test_nodes_are_listed_and_filtered(cluster, terminal):
     shown = terminal("nodes").stdout
     assert all(each["name"] in shown for each in listed)
     assert answer(terminal("nodes", "--phase", "draining", "--json")) == []
-    assert_wording(terminal("nodes", "--pool", "other").stdout)
+    assert_wording(terminal("nodes", "--phase", "draining").stdout)
+
+
+@pytest.mark.parametrize("option", [("nodes", "--pool"), ("nodes", "--phase"), ("events", "--kind")])
+def test_a_filter_that_can_match_nothing_is_refused(cluster, terminal, option):
+    """An empty list with status 0 would read as: there are none."""
+    done = terminal(*option, "other", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["error"]["status"]) == (Status.REFUSED, Status.REFUSED)
 
 
 def test_nodes_says_that_phases_are_not_known_while_kubernetes_is_away(cluster, terminal):
@@ -229,4 +237,4 @@ def test_a_protected_node_bears_the_annotation_until_it_is_taken_off(terminal, m
         told = [each["text"] for each in answer(terminal("events", "--json")) if each["kind"] == "protected"]
         assert_wording(told[-1])
         assert annotations().get("node-fleet.io/scale-down-disabled") is None
-        assert terminal("protect", "w2").exit_code == 2
+        assert terminal("protect", "w2").exit_code == Status.NOTHING

@@ -1,5 +1,6 @@
 """`nodefleet chaos`: what it prints, and its status."""
 
+import json
 import re
 
 import pytest
@@ -88,3 +89,11 @@ def test_many_violations_are_named_and_some_told(monkeypatch):
 @pytest.mark.parametrize("wrong", [("--seeds", "0"), ("--jobs", "0"), ("--seed", "-1")])
 def test_nonsense_is_refused(wrong):
     assert called(*wrong).exit_code == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"\xff\xfe", b'{"about": "", "scene": {}}'])
+def test_a_plan_that_is_none_is_refused(tmp_path, content):
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(content)
+    done = called("--plan", str(plan), "--json")
+    assert (done.exit_code, json.loads(done.output)["error"]["status"]) == (2, 2)

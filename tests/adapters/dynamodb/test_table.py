@@ -167,6 +167,14 @@ def test_what_goes_wrong_is_said_in_our_own_words(on_moto, problem, error):
     assert len(on_moto.client.calls) == 1
 
 
+def test_a_table_that_is_not_there_is_named(on_moto):
+    """AWS says only that a resource is missing."""
+    failing(on_moto, refused("ResourceNotFoundException", "Query"))
+    store = on_moto.store()
+    with pytest.raises(MisconfiguredError, match=store._table.name):
+        store.state()
+
+
 def test_a_transaction_that_is_refused_for_no_condition_of_ours_does_not_go_on_for_ever(on_moto):
     store = on_moto.store()
     lease = take(store)

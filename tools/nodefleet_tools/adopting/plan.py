@@ -25,8 +25,8 @@ from nodefleet_infra import iam_ec2, manifests
 from nodefleet_infra.role_arns import ClusterArns, Place
 from nodefleet_infra.statements import Statement, document
 from nodefleet_tools.adopting.inspect import Found
+from nodefleet_tools.cli.deployment_file import NO_TEMPLATE
 
-NO_TEMPLATE = "lt-00000000000000000"  # in the files until the launch template exists
 _RECORDS = ("ConditionCheckItem", "DeleteItem", "PutItem", "Query", "UpdateItem")
 _ROOT_DEVICE = "/dev/xvda"
 

@@ -10,8 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from nodefleet_tools.cli import policy_file
+from nodefleet_tools.cli.input_file import read_or_exit
 from nodefleet_tools.cli.outcome import Status, is_json, print_json
 from nodefleet_tools.cli.playing import is_lively
+from nodefleet_tools.cli.policy_file import UnreadableError
 from nodefleet_tools.sim.chaos.kept import plan_from, text_of
 from nodefleet_tools.sim.chaos.plan import Plan
 from nodefleet_tools.sim.chaos.play import Verdict, play
@@ -43,7 +46,7 @@ def play_chaos(
 ) -> None:
     """Play hours full of faults and check what must always hold."""
     console = Console(highlight=False, soft_wrap=True, stderr=as_json)
-    one = plan_from(plan.read_text(encoding="utf-8")) if plan else None if seed is None else Plan.of(seed)
+    one = read_or_exit(plan, _read_plan) if plan else None if seed is None else Plan.of(seed)
     if one is not None:
         _play_one(one, console, trace=trace, save=save, about=about)
         return
@@ -59,6 +62,13 @@ def play_chaos(
     if wrong:
         raise typer.Exit(FAILED)
     console.print(Text("Nothing happened that must never happen.", "bold green"))
+
+
+def _read_plan(path: Path) -> Plan:
+    try:
+        return plan_from(policy_file.text_of(path))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UnreadableError(f"is no plan that `nodefleet chaos --save` wrote ({error!r})") from error
 
 
 def _play_one(plan: Plan, console: Console, *, trace: bool, save: Path | None, about: str) -> None:

@@ -26,7 +26,7 @@ from nodefleet.model.serialization import ValidationError
 from nodefleet.model.snapshot import Deployment
 from nodefleet.settings import SECRETS, Settings
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.environment import InputError, checked, the_cluster
+from nodefleet_tools.cli.environment import InputError, NotFoundError, checked, the_cluster
 from nodefleet_tools.cli.outcome import Status, fail, issue_list, issue_plain
 
 _ADVICE = "See that it can be reached from here, and try again; `nodefleet doctor` looks at every part."
@@ -61,7 +61,7 @@ def clear_errors(redact: Redactor) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        fail(redact(str(error)))
+        fail(redact(str(error)), Status.NOTHING if isinstance(error, NotFoundError) else Status.REFUSED)
     except ValidationError as error:
         fail(redact(issue_list("input", error.problems)), issues=[issue_plain(each) for each in error.problems])
     except UnavailableError as error:

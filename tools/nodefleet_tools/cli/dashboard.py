@@ -4,8 +4,10 @@ import os
 import sys
 import webbrowser
 from datetime import timedelta
+from pathlib import Path
 
 from nodefleet_tools.cli import connect
+from nodefleet_tools.cli.input_file import read_or_exit
 from nodefleet_tools.cli.lazy import find_function
 from nodefleet_tools.cli.operators import someone
 from nodefleet_tools.cli.outcome import fail, print_json
@@ -33,7 +35,8 @@ def dashboard(
     bucket: str,
 ) -> None:
     if demo:
-        serve(demo_source(read(find(scenario))), port=port, browser=browser, by=someone(by), as_json=as_json)
+        chosen = read_or_exit(Path(scenario), lambda _: read(find(scenario)))
+        serve(demo_source(chosen), port=port, browser=browser, by=someone(by), as_json=as_json)
         return
     if every_cluster:
         serve_all = find_function("dashboard_all:serve_all")  # needs AWS's libraries, which the demo does without

@@ -12,6 +12,8 @@ from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.input_file import read_or_exit
 from nodefleet_tools.cli.policy_file import parsed, text_of
 
+NO_TEMPLATE = "lt-00000000000000000"  # in the files of `nodefleet init` until the launch template exists
+
 
 def deployment_or_exit(path: Path, cluster: str) -> Deployment:
     """The deployment in a file; everything that is wrong with it goes to stderr, and the status is 2."""
@@ -51,7 +53,7 @@ def _wrong(deployment: Deployment, cluster: str) -> Iterator[ValidationIssue]:
         yield _problem("cluster", deployment.cluster, "is another cluster", right)
     if not deployment.cluster:
         yield _problem("cluster", deployment.cluster, "is empty", "name the cluster")
-    yield from _wrong_addresses(deployment)
+    yield from address_issues(deployment)
     several = Counter(target.pool for target in deployment.targets)
     for index, target in enumerate(deployment.targets):
         path = f"targets[{index}]"
@@ -67,6 +69,9 @@ def _wrong_target(path: str, target: LaunchTarget) -> Iterator[ValidationIssue]:
     if not target.template:
         right = "write the launch template's id, such as lt-0123456789abcdef0"
         yield _problem(f"{path}.template", target.template, "is missing", right)
+    elif target.template == NO_TEMPLATE:
+        right = "create the launch template (`nodefleet init --apply`, or from launch-template.json) and write its id"
+        yield _problem(f"{path}.template", target.template, "stands for a template that does not exist yet", right)
     if not target.template_version.isdigit():
         right = 'write a number, such as "3": what $Latest means may change between two tries of one launch'
         yield _problem(f"{path}.template_version", target.template_version, "is not a version's number", right)
@@ -77,7 +82,7 @@ def _wrong_target(path: str, target: LaunchTarget) -> Iterator[ValidationIssue]:
             yield _problem(f"{path}.subnets.{zone}", subnet, "is empty", "write the subnet's id, such as subnet-0aa")
 
 
-def _wrong_addresses(deployment: Deployment) -> Iterator[ValidationIssue]:
+def address_issues(deployment: Deployment) -> Iterator[ValidationIssue]:
     """Neither address is shown: it may hold what it should not."""
     wanted = {
         "api_server": (deployment.api_server, ("https",), "https://host:6443"),

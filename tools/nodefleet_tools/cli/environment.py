@@ -22,6 +22,10 @@ class InputError(Exception):
     """What was asked cannot be done like this; says what would be right."""
 
 
+class NotFoundError(InputError):
+    """What was named, a worker or a version, is not there."""
+
+
 def the_cluster(given: str, environment: Mapping[str, str]) -> str:
     """The one that was given, else the only one there is; empty if none is stated."""
     known = clusters_in(environment)

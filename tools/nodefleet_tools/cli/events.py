@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from itertools import islice
 
-from nodefleet.model.alerts import CATALOGUE
+from nodefleet.model.alerts import CATALOGUE, AlertKind
 from nodefleet.model.decision import Action, DecisionRecord, Event
-from nodefleet.model.serialization import to_plain
+from nodefleet.model.serialization import nearest, to_plain
 from nodefleet_tools.audit import decisions as recorded
 from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.operators import span
 from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console, show_table
@@ -22,11 +23,15 @@ _OVERLAP = timedelta(minutes=5)  # an event bears the time of its run: it may be
 
 def events(*, since: str, follow: bool, kind: str, as_json: bool, cluster: str, table: str) -> None:
     with connected(cluster=cluster, table=table) as connection:
+        kinds = [each.value for each in AlertKind]
+        if kind and kind not in kinds:
+            raise InputError(f"--kind: there is no {kind}: {nearest(kind, kinds)}")
         found = _read(connection, span(since, "--since"), kind)
         if follow:
             _follow(connection, found, kind, as_json=as_json)
         elif not found:
-            fail(f"No event of {connection.cluster_id} is recorded in the last {since}.", Status.NOTHING)
+            what = f"{kind} event" if kind else "event"
+            fail(f"No {what} of {connection.cluster_id} is recorded in the last {since}.", Status.NOTHING)
         elif as_json:
             print_json([to_plain(each) for each in found])
         else:

@@ -24,6 +24,8 @@ def health(*, file: Path | None, within: int, as_json: bool, cluster: str, table
 def _of_file(file: Path, most: timedelta) -> tuple[timedelta, timedelta]:
     from nodefleet.adapters.clock import utc_now  # noqa: PLC0415
 
+    if file.is_dir():
+        fail(f"{file}: is a folder; name the file that `run --loop --heartbeat FILE` touches")
     try:
         written = file.stat().st_mtime
     except OSError:

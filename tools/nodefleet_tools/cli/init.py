@@ -1,6 +1,7 @@
 """`nodefleet init`: adopt a K3s cluster that exists."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,19 +12,23 @@ from nodefleet.errors import NodeFleetError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import PolicyVersion
 from nodefleet.model.names import pluralize
-from nodefleet.model.snapshot import ClusterView
+from nodefleet.model.serialization import ValidationError
+from nodefleet.model.snapshot import ClusterView, Deployment
 from nodefleet.policy.loading import digest_of, load
 from nodefleet_tools.adopting import plan
 from nodefleet_tools.adopting.inspect import Found, inspect, zones
 from nodefleet_tools.adopting.plan import Chosen, Template
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.deployment_file import address_issues
 from nodefleet_tools.cli.environment import KUBECONFIG, InputError, region_in, the_cluster
-from nodefleet_tools.cli.operators import confirm_destructive, event, someone
+from nodefleet_tools.cli.operators import confirm_destructive, event, is_at_terminal, someone
 from nodefleet_tools.cli.options import Strategy
 from nodefleet_tools.cli.outcome import is_json, note_change, print_json
 from nodefleet_tools.cli.policy_file import parsed, policy_or_exit, text_of
 
+_CLUSTER = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")  # also of the template's and the table's name
+_TABLE = re.compile(r"[-_.A-Za-z0-9]{3,255}")
 _PRIVATE = 0o600  # user data may hold the token that nodes join with
 _POLICY = "policy.yaml"
 _SECRET = ("user-data.sh", "launch-template.json")
@@ -52,6 +57,7 @@ def init(
     )
     named = table or f"node-fleet-{name}"
     with connect.connected(cluster=name, table=named) as connection:
+        _check(name, named, address)
         found = _inspect(connection, worker)
         chosen = Chosen(
             cluster=name,
@@ -77,10 +83,22 @@ def init(
 
 
 def _asked(what: str, option: str) -> str:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or is_json():
+    if not is_at_terminal() or is_json():
         raise typer.BadParameter(f"{what} is missing", param_hint=option)
     answer: str = typer.prompt(what)
     return answer.strip()
+
+
+def _check(cluster: str, table: str, prometheus: str) -> None:
+    """What would end in AWS's words, or in none, when it is too late."""
+    if not _CLUSTER.fullmatch(cluster):
+        raise InputError(f"--cluster: {cluster!r} cannot be a tag: write letters, digits, dashes and dots, 63 at most")
+    if not _TABLE.fullmatch(table):
+        raise InputError(
+            f"--table: {table!r} cannot be a table: write 3 to 255 letters, digits, dashes, dots and underscores"
+        )
+    if issues := list(address_issues(Deployment(cluster=cluster, prometheus=prometheus))):
+        raise ValidationError(issues)
 
 
 def _inspect(connection: Connection, worker: str) -> Found:
@@ -123,8 +141,10 @@ def _say_plan(found: Found, chosen: Chosen, written: Sequence[Path], *, apply: b
     """On stderr: with --json, standard output is the answer alone."""
     lines = [
         (
-            f"Account {found.account}, region {found.region}; {chosen.cluster} has {len(found.workers)} worker(s) and"
-            f" {len(found.servers)} server(s) that are known. New workers will be like {found.worker.id}."
+            f"Account {found.account}, region {found.region}; {chosen.cluster} has"
+            f" {pluralize(len(found.workers), 'worker', 'workers')} and"
+            f" {pluralize(len(found.servers), 'server', 'servers')} that are known."
+            f" New workers will be like {found.worker.id}."
         ),
         f"Written: {', '.join(str(path) for path in written)}",
         "To be created:" if apply else "With --apply this would be created:",

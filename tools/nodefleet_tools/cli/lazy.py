@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from nodefleet import __version__
-from nodefleet_tools.cli.outcome import Status, expect_json, fail, interrupted, is_json, report_error
+from nodefleet_tools.cli.outcome import Status, expect_json, fail, interrupted, is_json, not_confirmed, report_error
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 _EXTRAS = {
@@ -127,6 +127,10 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             interrupted()
+        except typer.Abort as error:  # at a question, where Ctrl-C arrives as one, too
+            if isinstance(error.__context__, KeyboardInterrupt):
+                interrupted()
+            not_confirmed()
         except ModuleNotFoundError as error:
             package = (error.name or "").partition(".")[0]
             extra = next((name for name, packages in _EXTRAS.items() if package in packages), None)
@@ -154,9 +158,6 @@ class LazyGroup(TyperGroup):
             return run(standalone_mode=standalone_mode)
         try:
             result = run(standalone_mode=False)
-        except typer.Abort:
-            report_error("Not confirmed: nothing was done.", Status.FAILED)
-            result = Status.FAILED
         except Exception as error:
             if not hasattr(error, "format_message"):  # the mark of an error about options and arguments
                 raise

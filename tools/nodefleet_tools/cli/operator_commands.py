@@ -20,7 +20,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.environment import InputError, NotFoundError
 from nodefleet_tools.cli.operators import (
     ALL_POOLS,
     NEVER_SHRINKS,
@@ -66,6 +66,8 @@ def pause(
 def resume(*, pool: str, by: str, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         found = [it for it in known_state(connection).commands if isinstance(it, Pause) and it.pool == (pool or None)]
+        if not found:
+            _policy(connection, pool)
         for order in found:
             connection.store.withdraw(order, resume_event(connection, order, someone(by)))
             note_change(f"Resumed {what_is_paused(order)}.")
@@ -242,6 +244,8 @@ def _cancel(connection: Connection, pool: str, by: str) -> str:
     for order in cancel_scales(connection, pool, by):
         note_change(message)
         ended.append(order)
+    if not ended:
+        _policy(connection, pool)
     return f"{message} {woken(connection)}" if ended else f"{pool}: there is no scale command."
 
 
@@ -256,14 +260,12 @@ def _unowned(connection: Connection, policy: Policy, named: list[str], *, everyt
     if everything:
         return [each for each in workers.values() if policy.pool(each.pool) is None]
     named = _instance_ids(connection, workers, named)
-    wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
-    wrong += [
-        f"  - {name} belongs to pool {workers[name].pool} already"
+    owned = [
+        f"{name} belongs to pool {workers[name].pool} already"
         for name in named
         if name in workers and policy.pool(workers[name].pool)
     ]
-    if wrong:
-        raise InputError("\n".join(["Only workers that no pool of the policy owns can be handed over:", *wrong]))
+    _refuse("Only workers that no pool of the policy owns can be handed over:", workers, named, owned)
     return [workers[name] for name in dict.fromkeys(named)]
 
 
@@ -273,9 +275,7 @@ def _workers(connection: Connection, named: list[str]) -> list[Instance]:
         raise InputError("name the workers, or say --all for every worker that no pool owns")
     workers = workers_of(connection)
     named = list(dict.fromkeys(_instance_ids(connection, workers, named)))
-    wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
-    if wrong:
-        raise InputError("\n".join(["Only workers can be drained (`nodefleet nodes` lists them):", *wrong]))
+    _refuse("Only workers can be drained (`nodefleet nodes` lists them):", workers, named)
     return [workers[name] for name in named]
 
 
@@ -287,15 +287,21 @@ def _owned(connection: Connection, policy: Policy, named: list[str], pool: str) 
     if pool:
         return [each for each in workers.values() if each.pool == pool]
     named = _instance_ids(connection, workers, named)
-    wrong = [f"  - {name} is no worker of this cluster" for name in named if name not in workers]
-    wrong += [
-        f"  - {name} belongs to no pool of the policy: hand it to one with `nodefleet adopt`, or `nodefleet drain` it"
+    unowned = [
+        f"{name} belongs to no pool of the policy: hand it to one with `nodefleet adopt`, or `nodefleet drain` it"
         for name in named
         if name in workers and policy.pool(workers[name].pool) is None
     ]
-    if wrong:
-        raise InputError("\n".join(["Only workers of a pool can be replaced:", *wrong]))
+    _refuse("Only workers of a pool can be replaced:", workers, named, unowned)
     return [workers[name] for name in dict.fromkeys(named)]
+
+
+def _refuse(heading: str, workers: Mapping[str, Instance], named: Sequence[str], unfit: Sequence[str] = ()) -> None:
+    """End if a name is no worker's, or a worker is unfit for the command, with all of them."""
+    unknown = [f"{name} is no worker of this cluster" for name in named if name not in workers]
+    if unknown or unfit:
+        message = "\n".join([heading, *(f"  - {each}" for each in (*unknown, *unfit))])
+        raise InputError(message) if unfit else NotFoundError(message)
 
 
 def _instance_ids(connection: Connection, workers: Mapping[str, Instance], named: list[str]) -> list[str]:

@@ -22,8 +22,8 @@ from nodefleet.policy.pool import Pool
 from nodefleet.ports import State
 from nodefleet.reconcile.unit_of_work import event_id, key_of
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.environment import InputError
-from nodefleet_tools.cli.outcome import Status, fail
+from nodefleet_tools.cli.environment import InputError, NotFoundError
+from nodefleet_tools.cli.outcome import Status, fail, is_json
 
 ALL_POOLS = "all pools"
 NEVER_SHRINKS = "a pause of the scale-down needs an end, such as --for 8h: a fleet that never shrinks is a bill"
@@ -46,15 +46,19 @@ def someone(given: str = "") -> str:
 
 def confirm_destructive(question: str, *, yes: bool) -> None:
     """Ask at a terminal; a script must say --yes."""
-    if not yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not yes and not is_at_terminal():
         raise InputError(f"{question} There is no terminal to ask at: say --yes")
     confirm(question, yes=yes)
 
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask at a terminal only."""
-    if not yes and sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm(question, abort=True)
+    if not yes and is_at_terminal():
+        typer.confirm(question, abort=True, err=is_json())
+
+
+def is_at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def event(connection: Connection, kind: AlertKind, text: str, *, pool: str = "", details: Iterable[str] = ()) -> Event:
@@ -183,7 +187,7 @@ def protect_node(connection: Connection, name: str, *, on: bool, by: str, reason
     kubernetes, (annotation, *foreign) = connection.kubernetes(), SCALE_DOWN_DISABLED
     found = kubernetes.node(name)
     if found is None:
-        raise InputError(f"there is no node {name}: `nodefleet nodes` lists them")
+        raise NotFoundError(f"there is no node {name}: `nodefleet nodes` lists them")
     kubernetes.annotate(name, {annotation: "true" if on else None})
     text = f"{by} {'protected' if on else 'ended the protection of'} {name}{because(reason)}."
     if on:

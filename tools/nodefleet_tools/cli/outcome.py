@@ -1,7 +1,8 @@
 """How a command ends: one set of exit statuses, and errors as a sentence or, with --json, as one JSON object.
 
     0    done
-    1    failed: AWS, Kubernetes or the table refused, or a check that was asked for did not pass
+    1    failed: AWS, Kubernetes or the table refused, a check that was asked for did not pass, or a question was
+         answered with no
     2    not understood: options, a file, a policy; nothing was done
     3    nothing is recorded that could answer
     130  interrupted (Ctrl-C)
@@ -56,9 +57,18 @@ def note_change(sentence: str) -> None:
 
 def interrupted() -> NoReturn:
     """Ctrl-C: say what was done before it."""
+    _end_early("Interrupted", Status.INTERRUPTED)
+
+
+def not_confirmed() -> NoReturn:
+    """A question was answered with no: say what was done before it."""
+    _end_early("Not confirmed", Status.FAILED)
+
+
+def _end_early(why: str, status: Status) -> NoReturn:
     done = _changes.get()
     said = f"Done before that: {' '.join(done)}" if done else "Nothing was changed."
-    fail(f"Interrupted. {said}", Status.INTERRUPTED, done=list(done))
+    fail(f"{why}. {said}", status, done=list(done))
 
 
 def print_json(plain: Any) -> None:

@@ -20,7 +20,7 @@ from nodefleet.reconcile.observe import resolve_policy
 from nodefleet_tools.cli import changes, connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import warn_of_homeless
-from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.environment import NotFoundError
 from nodefleet_tools.cli.operators import confirm, event, someone, worded_time
 from nodefleet_tools.cli.outcome import Status, fail, note_change, print_json
 from nodefleet_tools.cli.policy import summary
@@ -41,7 +41,7 @@ def rollback(*, number: int, yes: bool, by: str, as_json: bool, cluster: str, ta
         found = {version.number: version for version in connection.history.policies()}
         if number not in found:
             known = ", ".join(map(str, sorted(found))) or "none"
-            raise InputError(f"there is no policy version {number}: known are {known}")
+            raise NotFoundError(f"there is no policy version {number}: known are {known}")
         data = found[number].data
         source = f"{someone(by)} (back to version {number})"
         _put_in_force(connection, data, connection.policies.read(data), source=source, yes=yes, as_json=as_json)

@@ -20,7 +20,7 @@ from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.deployment_file import deployment_or_exit, warn_of_homeless
 from nodefleet_tools.cli.environment import KUBECONFIG, PROMETHEUS_URL, InputError, the_cluster
-from nodefleet_tools.cli.operators import span, worded_span
+from nodefleet_tools.cli.operators import known_state, span, worded_span
 from nodefleet_tools.cli.outcome import Status, fail, note_change
 from nodefleet_tools.cli.overlay import Overlay
 from nodefleet_tools.cli.policy_content import PolicyContent, content_or_exit
@@ -49,6 +49,8 @@ def run(
         fail("give --once for one run, or --loop for one every two minutes")
     if interval and once:
         fail("--interval goes with --loop")
+    if heartbeat and (heartbeat.is_dir() or not heartbeat.parent.is_dir()):
+        fail(f"--heartbeat: {heartbeat} cannot be written: name a file in a folder that exists")
     rules = content_or_exit(policy) if policy else None
     parts = deployment_or_exit(deployment, the_cluster(cluster, os.environ)) if deployment else None
     with connect.connected(
@@ -77,6 +79,8 @@ def _run(
     dry_run: bool,
     as_json: bool,
 ) -> None:
+    if not (dry_run or rules or deployment):
+        known_state(connection)  # a mistyped name would get records of its own
     output = RunOutput(as_json=as_json, calls=connection.calls, redact=connection.redact, clock=connection.clock)
     in_force = _policy(connection, rules, output)
     every = _interval(interval, in_force)

@@ -94,7 +94,14 @@ class Runs:
             self.done += 1
             self.last_failed = False
             if self.heartbeat:
-                self.heartbeat.touch()
+                self._beat(self.heartbeat)
+
+    def _beat(self, heartbeat: Path) -> None:
+        """A full disk is no reason to end; that the file grows old is what tells of it."""
+        try:
+            heartbeat.touch()
+        except OSError as error:
+            self.output.warn(f"{heartbeat}: cannot be touched: {error.strerror}")
 
     def _fail(self, error: Exception) -> None:
         self.failed += 1

@@ -1,5 +1,6 @@
 """`nodefleet status`, `nodes` and `cost`: the fleet now and its cost, the same data as on the page."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,9 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nodefleet.model.fleet import Phase
 from nodefleet.model.names import pluralize
+from nodefleet.model.serialization import nearest
 from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
+from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.operators import known_state
 from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
@@ -38,6 +42,9 @@ def nodes(*, pool: str, phase: str, as_json: bool, cluster: str, table: str) -> 
             connection.warn(f"{each['part']}: {each['cause']}")
         if any(each["part"] == "EC2" for each in found["problems"]):
             fail("EC2 cannot be read, so it is not known which workers there are.", Status.FAILED)
+        pools = {each["name"] for each in found["pools"]} | {each["pool"] for each in found["nodes"]}
+        _require_known("--pool", pool, pools)
+        _require_known("--phase", phase, {each.value for each in Phase})
         listed = [each for each in found["nodes"] if pool in ("", each["pool"]) and phase in ("", each["phase"])]
         if as_json:
             print_json(listed)
@@ -45,6 +52,11 @@ def nodes(*, pool: str, phase: str, as_json: bool, cluster: str, table: str) -> 
             _show_nodes(listed, found["at"], page_console())
         else:
             print("No worker is there." if not found["nodes"] else "No worker is like that.")
+
+
+def _require_known(option: str, given: str, known: Collection[str]) -> None:
+    if given and given not in known:
+        raise InputError(f"{option}: there is no {given}: {nearest(given, [each for each in known if each])}")
 
 
 def cost(*, as_json: bool, cluster: str, table: str) -> None:

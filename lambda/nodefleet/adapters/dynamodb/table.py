@@ -25,7 +25,14 @@ from nodefleet.adapters.dynamodb.codec import (
     size,
 )
 from nodefleet.adapters.dynamodb.records import record_key, registered_item
-from nodefleet.errors import ChangedError, LostLeaseError, MalformedError, ThrottledError, UnavailableError
+from nodefleet.errors import (
+    ChangedError,
+    LostLeaseError,
+    MalformedError,
+    MisconfiguredError,
+    ThrottledError,
+    UnavailableError,
+)
 from nodefleet.model.names import SHARED_PARTITION
 from nodefleet.model.snapshot import FleetParts, RegisteredCluster
 
@@ -103,7 +110,14 @@ class Table:
         }
         while True:
             with calling(PART):
-                answer = self._client.query(**query)
+                try:
+                    answer = self._client.query(**query)
+                except ClientError as problem:
+                    if code_of(problem) == "ResourceNotFoundException":  # which AWS does not name
+                        raise MisconfiguredError(
+                            f"{PART}: there is no table {self.name}. Check its name, the account and the region"
+                        ) from problem
+                    raise
             yield from answer["Items"]
             if "LastEvaluatedKey" not in answer:
                 return
