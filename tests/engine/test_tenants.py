@@ -196,6 +196,30 @@ def test_under_a_limit_of_the_fleet_tenants_share_over_all_pools(limits):
     assert shared_out(BOTH, Tenants(), **limits) == (4, 0), "without shares the priority of the pools decides"
 
 
+@pytest.mark.parametrize("limits", [{"max": 4}, {"cpu": 8}, {"memory": 8}, {"usd_per_hour": 0.08}])
+def test_under_a_limit_of_the_fleet_pods_of_high_priority_come_first_in_pools_of_one_priority(limits):
+    front = asking_in("front", "a", 6)
+    back = [*asking_in("back", "b", 3, priority=9), *asking_in("back", "c", 3)]
+    alike = pools(front={"priority": 0})
+    assert shared_out([*front, *back], Tenants(), of=alike, **limits) == (1, 3)
+    assert shared_out([*front, *back], Tenants(), **limits) == (4, 0), "a pool's own priority goes before"
+    higher = asking_in("front", "d", 2, priority=10)
+    assert shared_out([*front, *higher, *back], Tenants(), of=alike, **limits) == (2, 2)
+    assert shared_out([*front, *asking_in("back", "c", 6)], Tenants(), of=alike, **limits) == (4, 0)
+
+
+@pytest.mark.parametrize("back", [{"limits": Limits(min=0, max=1)}, {"dry_run": True}])
+def test_nothing_is_kept_for_pods_of_high_priority_that_their_pool_cannot_buy_for(back):
+    pods = [*asking_in("front", "a", 6), *asking_in("back", "b", 3, priority=9)]
+    most = 0 if "dry_run" in back else 1
+    assert shared_out(pods, Tenants(), of=pools(front={"priority": 0}, back=back), max=4)[0] == 4 - most
+
+
+def test_of_one_tenant_too_pods_of_high_priority_come_first_in_pools_of_one_priority():
+    pods = [*asking_in("front", "a", 6), *asking_in("back", "a", 3, priority=9), *asking_in("back", "b", 4)]
+    assert shared_out(pods, of=pools(front={"priority": 0}), max=4) == (0, 4)
+
+
 def test_over_all_pools_too_an_idle_share_is_lent():
     assert shared_out([*asking_in("front", "a", 6), *asking_in("back", "b", 1)], max=4) == (3, 1)
     assert shared_out([*asking_in("front", "a", 1), *asking_in("back", "b", 6)], max=4) == (1, 3)

@@ -27,6 +27,7 @@ SHIPPED = [
     "jobs-complete",
     "load-spike",
     "morning-spike",
+    "pod-priorities",
     "pool-choice",
     "region-failover",
     "release-storm",

@@ -117,6 +117,12 @@ def test_by_the_prices_alone_jobs_wait_for_a_type_that_ec2_lacks(monkeypatch):
     assert {"running pods of train at 10:00", "longest pod wait"} <= failing(changed("pool-choice"))
 
 
+def test_by_the_order_of_the_pools_alone_pods_of_high_priority_wait(monkeypatch):
+    """Broken on purpose: no pool's pods outrank those of another."""
+    monkeypatch.setattr(deciding, "outranked", lambda *_: {})
+    assert "running pods of checkout at 08:30" in failing(changed("pod-priorities"))
+
+
 def test_without_shares_the_team_whose_pods_came_first_gets_nearly_all():
     day = changed("tenant-shares", policy=policy_of("tenant-shares", tenants={}))
     assert {"running pods of index at 10:45", "running pods of inbox at 10:45"} <= failing(day)

@@ -65,7 +65,7 @@ from nodefleet.engine.target import (
     within_caps,
     within_fleet,
 )
-from nodefleet.engine.tenants import share_new_nodes
+from nodefleet.engine.tenants import outranked, share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
 from nodefleet.model.fleet import Phase, Worker
@@ -395,7 +395,7 @@ def decide(
             ctx.pool.name: collect_pending(ctx, cluster.packings, pending, votes[ctx.pool.name]) for ctx in contexts
         }
         kept: Mapping[str, int] = NONE_SHARED
-        if policy.tenants.shares:
+        if policy.tenants.shares or outranked(ordered, waiting):
             own = {ctx.pool.name: allowed_growth(ctx, memory, trust, used) for ctx in contexts}
             shares = share_new_nodes(ordered, waiting, room, used, own)
             waiting, kept = shares.pending, shares.kept

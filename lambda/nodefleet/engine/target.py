@@ -156,8 +156,8 @@ def within_fleet(
     shared: Mapping[str, int] = NONE_SHARED,
 ) -> PoolContext:
     """The pool with what fleet.max leaves it: `room` for new workers, of which the pools that come after it keep what
-    they lack to min, or what tenants' shares give their pending pods (`shared`, nodes by pool). Its `surplus` leaves.
-    Workers that no pool owns only take room, and displace no worker.
+    they lack to min, or what their pending pods get by tenants' shares or by priority (`shared`, nodes by pool). Its
+    `surplus` leaves. Workers that no pool owns only take room, and displace no worker.
 
     A limit that the policy does not state, the sum of the pools' max, keeps no pool below its min."""
     lacking = sum(max(each.lacking, shared.get(each.pool.name, 0)) for each in others)
@@ -226,9 +226,9 @@ def command_bounds(observation: Observation, pool: str) -> list[Bound]:
 # CPU, memory, GPUs and cost per hour of every worker together.
 #
 # A cap stops growth; it removes nothing, and no pool is kept below its min by it. Pools of higher priority are
-# decided first, so under a cap those of lower priority wait; what the later ones lack to min is kept for them, or
-# restoring it would exceed the cap. A new node counts as the largest and most expensive of the types that it may be
-# launched as: what EC2 chooses can then only be less.
+# decided first, so under a cap those of lower priority wait, and of pools of one priority the pods of a lower one; what
+# the later ones lack to min is kept for them, or restoring it would exceed the cap. A new node counts as the largest
+# and most expensive of the types that it may be launched as: what EC2 chooses can then only be less.
 
 
 _UNITS = {"cpu": "cores", "memory": "GiB", "gpus": "GPUs", "usd_per_hour": "USD/h"}
@@ -254,14 +254,16 @@ def within_caps(
     ctx: PoolContext, others: Sequence[PoolContext], used: Amounts, shared: Mapping[str, int] = NONE_SHARED
 ) -> PoolContext:
     """The pool with what the tightest cap leaves it: of what is not in `used` the pools that come after it keep what
-    they lack to min, or what tenants' shares give their pending pods (`shared`)."""
+    they lack to min, or what their pending pods get by tenants' shares or by priority (`shared`)."""
     caps = caps_of(ctx.policy.fleet)
     if not caps:
         return ctx
     catalog = ctx.observation.offers
     unknown = [name for name in ctx.pool.market.types if name not in catalog]
     each, kept = largest_of(ctx.pool, catalog), _lacking(others, catalog, shared)
-    whom = "pending pods of other tenants" if any(shared.get(o.pool.name) for o in others) else "the min of other pools"
+    whom = "the min of other pools"
+    if any(shared.get(other.pool.name) for other in others):
+        whom = f"pending pods {'of other tenants' if ctx.policy.tenants.shares else 'with a higher priority'}"
     rooms = []
     for name, cap in caps.items():
         size = each[name]
@@ -302,7 +304,7 @@ def pools_at_a_cap(contexts: Iterable[PoolContext], used: Amounts) -> frozenset[
 def _lacking(
     others: Iterable[PoolContext], catalog: Mapping[str, InstanceType], shared: Mapping[str, int]
 ) -> Counter[str]:
-    """What these pools will launch to have their min, whatever the caps say, and what is kept for their tenants."""
+    """What these pools will launch to have their min, whatever the caps say, and what is kept for their pods."""
     lacking: Counter[str] = Counter()
     for each in others:
         if not each.pool.dry_run:

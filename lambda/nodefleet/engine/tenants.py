@@ -1,4 +1,5 @@
-"""Whose pods get new nodes first while tenants have shares and the fleet cannot have as many nodes as all ask for.
+"""Whose pods get new nodes first while the fleet cannot have as many as all ask for: those of tenants by their shares,
+else those of the highest priority.
 
 A tenant is a namespace or the value of a pod label. Nodes of all pools go one by one to the tenant that has least for
 its share, counting what runs already. So a tenant gets at most its share while others wait, and all of it while no
@@ -25,7 +26,7 @@ class Shares:
     """The pending pods of each pool, their new nodes in the order in which they are bought."""
 
     pending: Mapping[str, PendingPods]
-    kept: Mapping[str, int] = field(default_factory=dict)  # by pool: nodes that the shares of its tenants give it
+    kept: Mapping[str, int] = field(default_factory=dict)  # by pool: nodes that pools decided earlier leave it
 
 
 def tenant_of(pod: Pod, tenants: Tenants) -> str:
@@ -39,7 +40,9 @@ def share_new_nodes(
     used: Amounts,
     own: Mapping[str, int],
 ) -> Shares:
-    """By the shares of tenants over all pools, and of one tenant in the order in which the nodes are given.
+    """By the shares of tenants over all pools, and of one tenant by priority, of the pools first and then of the pods.
+    Without shares by priority alone: a pool keeps what it needs for pods of a higher one than those of a pool that is
+    decided before it.
 
     `contexts`: by the pools' priority. `room`: new workers that fleet.max leaves. `used`: of the caps. `own`: by pool,
     how many more nodes it may buy now, whatever the others do.
@@ -48,11 +51,30 @@ def share_new_nodes(
     if sum(map(len, new.values())) <= 1:
         return Shares(pending=pending)
     given = _give_out(contexts, new, _Room.of(contexts, room, used, own))
+    if not contexts[0].policy.tenants.shares:
+        least = outranked(contexts, pending)
+        kept = {pool: sum(node.priority > each for node in given.bought[pool]) for pool, each in least.items()}
+        return Shares(pending=pending, kept=kept)
     ordered = {pool: (*given.bought[pool], *given.waiting[pool]) for pool in new}
     return Shares(
         pending={pool: replace(pending[pool], new=ordered[pool]) for pool in ordered},
         kept={pool: len(given.bought[pool]) for pool in ordered},
     )
+
+
+def outranked(contexts: Sequence[PoolContext], pending: Mapping[str, PendingPods]) -> Mapping[str, int]:
+    """Pools whose pods have a higher priority than others that wait for a pool of the same priority which is decided
+    before; with the lowest priority of those others."""
+    least: dict[int, int] = {}  # by the pools' priority
+    found = {}
+    for ctx in contexts:
+        own = [node.priority for node in pending[ctx.pool.name].new]
+        before = least.get(ctx.pool.priority)
+        if own and before is not None and max(own) > before:
+            found[ctx.pool.name] = before
+        if own:
+            least[ctx.pool.priority] = min(own) if before is None else min(before, *own)
+    return found
 
 
 # ── nodes by share ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -101,23 +123,25 @@ class _Room:
 
 
 def _give_out(contexts: Sequence[PoolContext], new: Mapping[str, Sequence[NewNode]], room: _Room) -> _Given:
-    """One by one to the tenant that has least for its share; of one tenant in the order of pools and pods."""
+    """One by one to the tenant that has least for its share; of one tenant, and of all without shares, by priority."""
     tenants, given = contexts[0].policy.tenants, _Given()
     held: dict[str, float] = defaultdict(float)
     queues: dict[str, deque[tuple[PoolContext, NewNode]]] = {}
-    for ctx in contexts:
+    for ctx in contexts if tenants.shares else ():
         _add(held, _running(ctx))
-        for node in new[ctx.pool.name]:
-            if _lacks_capacity(node, ctx):
-                given.waiting[ctx.pool.name].append(node)
-            else:
-                queues.setdefault(_owner(node, tenants), deque()).append((ctx, node))
+    asked = [(ctx, node) for ctx in contexts for node in new[ctx.pool.name]]
+    for ctx, node in sorted(asked, key=lambda each: (-each[0].pool.priority, -each[1].priority)):
+        if _lacks_capacity(node, ctx):
+            given.waiting[ctx.pool.name].append(node)
+        else:
+            queues.setdefault(_owner(node, tenants) if tenants.shares else "", deque()).append((ctx, node))
     while queues:
         tenant = min(queues, key=lambda name: held[name] / tenants.share_of(name))
         ctx, node = queues[tenant].popleft()
         if room.take(ctx):
             given.bought[ctx.pool.name].append(node)
-            _add(held, _parts(node.pods, _size(node), _weight(node.types, ctx), tenants))
+            if tenants.shares:
+                _add(held, _parts(node.pods, _size(node), _weight(node.types, ctx), tenants))
         else:
             given.waiting[ctx.pool.name].append(node)
         if not queues[tenant]:

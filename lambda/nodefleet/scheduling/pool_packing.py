@@ -36,6 +36,11 @@ class NewNode:
     templates: tuple[Template, ...] = field(compare=False, repr=False)  # all that the pool could launch
 
     @property
+    def priority(self) -> int:
+        """The highest of its pods."""
+        return max((pod.priority for pod in self.pods), default=0)
+
+    @property
     def types(self) -> tuple[str, ...]:
         """Types that would hold the same pods in the same zone, in the policy's order."""
         return tuple(dict.fromkeys(each.type for each in self._fitting if each.zone == self.zone))

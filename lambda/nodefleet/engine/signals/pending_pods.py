@@ -362,7 +362,7 @@ def collect_pending(
         votes=votes,
         pending=pending,
         # Nodes of pods with the highest priority first, otherwise as they were: under a limit the others wait.
-        new=tuple(sorted(packing.new, key=lambda node: -max((pod.priority for pod in node.pods), default=0))),
+        new=tuple(sorted(packing.new, key=lambda node: -node.priority)),
         alerts=(*_no_vote(ctx, votes.newly), *alert_unplaceable(packing.cannot_hold, name)),
     )
 
