@@ -1,7 +1,6 @@
 """Small worlds for tests: some workers, some readings, some pods, at a time of day."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from nodefleet.eviction.budgets import BudgetTracker
@@ -29,45 +28,50 @@ def after(seconds: float, start: datetime = NOON) -> datetime:
     return start + timedelta(seconds=seconds)
 
 
+_LAUNCHED, _BECAME_READY = after(-86400), after(-80000)
+_HALF_A_CORE = Resources(cpu=500, memory=GIB // 4)
+
+
 def instance(number: int, **changes: object) -> Instance:
     """Zones take turns; the first is On-Demand, the others Spot."""
-    base = Instance(
-        id=f"i-{number:03}",
-        zone="ab"[number % 2],
-        launched_at=after(-86400),
-        market=Market.ON_DEMAND if number == 0 else Market.SPOT,
-    )
-    return replace(base, **changes)
+    fields = {
+        "id": f"i-{number:03}",
+        "zone": "ab"[number % 2],
+        "launched_at": _LAUNCHED,
+        "market": Market.ON_DEMAND if number == 0 else Market.SPOT,
+    }
+    return Instance(**(fields | changes))
 
 
 def node(number: int, **changes: object) -> Node:
-    base = Node(
-        name=f"w{number:03}",
-        instance=f"i-{number:03}",
-        ready_changed_at=after(-80000),
-        labels={
+    name = f"w{number:03}"
+    fields = {
+        "name": name,
+        "instance": f"i-{number:03}",
+        "ready_changed_at": _BECAME_READY,
+        "labels": {
             ZONE_LABEL: "ab"[number % 2],
             TYPE_LABEL: "t3.small",
-            HOST_LABEL: f"w{number:03}",
+            HOST_LABEL: name,
             "node-fleet.io/pool": "default",
         },
-        allocatable=SMALL,
-    )
-    return replace(base, **changes)
+        "allocatable": SMALL,
+    }
+    return Node(**(fields | changes))
 
 
 def pod(name: str, on: str | None = None, **changes: object) -> Pod:
     """A replica of a deployment of three that asks for half a core."""
     app = name.split("-", maxsplit=1)[0]
-    base = Pod(
-        name=name,
-        uid=name,
-        node=on,
-        labels={"app": app},
-        owner=Owner(kind="ReplicaSet", name=app, uid=f"rs-{app}", replicas=3),
-        requests=Resources(cpu=500, memory=GIB // 4),
-    )
-    return replace(base, **changes)
+    fields = {
+        "name": name,
+        "uid": name,
+        "node": on,
+        "labels": {"app": app},
+        "owner": Owner(kind="ReplicaSet", name=app, uid=f"rs-{app}", replicas=3),
+        "requests": _HALF_A_CORE,
+    }
+    return Pod(**(fields | changes))
 
 
 def waiting(name: str, **changes: object) -> Pod:
@@ -92,29 +96,27 @@ def look(
 ) -> Observation:
     """So many ready workers, and what was measured at this very moment. With `pods` the API's pod objects are known."""
     numbers = range(workers) if isinstance(workers, int) else list(workers)
-    return replace(
-        Observation(
-            at=at,
-            instances=(*map(instance, numbers), *instances),
-            kubernetes=ClusterView(
-                nodes=(*map(node, numbers), *nodes),
-                pods=None if pods is None else tuple(pods),
-                unschedulable={"default": pending} if pending else {},
-                budgets=budgets,
-            ),
-            readings={
-                "default": PoolReadings(
-                    cpu=_sample(cpu, at),
-                    memory=_sample(memory, at),
-                    custom={name: _sample(value, at) for name, value in (custom or {}).items()},
-                    idle=idle or {},
-                )
-            },
-            targets=(TARGET,),
-            catalog=CATALOG,
+    fields = {
+        "at": at,
+        "instances": (*map(instance, numbers), *instances),
+        "kubernetes": ClusterView(
+            nodes=(*map(node, numbers), *nodes),
+            pods=None if pods is None else tuple(pods),
+            unschedulable={"default": pending} if pending else {},
+            budgets=budgets,
         ),
-        **changes,
-    )
+        "readings": {
+            "default": PoolReadings(
+                cpu=_sample(cpu, at),
+                memory=_sample(memory, at),
+                custom={name: _sample(value, at) for name, value in (custom or {}).items()},
+                idle=idle or {},
+            )
+        },
+        "targets": (TARGET,),
+        "catalog": CATALOG,
+    }
+    return Observation(**(fields | changes))
 
 
 def _sample(value: Sample | float, at: datetime) -> Sample:

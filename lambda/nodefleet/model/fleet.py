@@ -123,8 +123,9 @@ PHASES: Mapping[tuple[InstancePhase, Membership, OpenOperation], Phase] = {
     seen: _first_match(*seen) for seen in product(InstancePhase, Membership, OpenOperation)
 }
 
-READY_OR_NEARLY = frozenset({Phase.READY, Phase.UNREADY, Phase.UNLISTED})
-COUNTS_AS_CAPACITY = READY_OR_NEARLY | {Phase.BOOTING}
+# Asked of every worker many times: an enum's hash is worked out in Python each time, and a short tuple needs none.
+READY_OR_NEARLY = (Phase.READY, Phase.UNREADY, Phase.UNLISTED)
+COUNTS_AS_CAPACITY = (*READY_OR_NEARLY, Phase.BOOTING)
 LEAVES = frozenset({Phase.CORDONED, Phase.DRAINING, Phase.DRAINED, Phase.TERMINATING})
 DOES_NOT_OCCUPY = frozenset(
     {Phase.INTERRUPTED, Phase.TERMINATING, Phase.STOPPED, Phase.WARM, Phase.ORPHANED, Phase.GONE}

@@ -259,11 +259,14 @@ def _wrong(
 
 
 def _decode_dataclass(cls: type) -> Decode:
-    plans: dict[str, tuple[Decode, bool]] = {}
+    # Fields are worked out at first use, so that a dataclass may contain itself.
+    plans: dict[str, tuple[Decode, type | None]] = {}
+    required: set[str] = set()
 
     def decode_it(data: Plain, path: Path, problems: list[ValidationIssue]) -> Any:
         if not plans:
-            plans.update((f.name, (_decoder(hint), default_of(f) is MISSING)) for f, hint in fields_of(cls))
+            required.update(field.name for field, _ in fields_of(cls) if default_of(field) is MISSING)
+            plans.update((field.name, (_decoder(hint), _TAKEN.get(hint))) for field, hint in fields_of(cls))
         if not isinstance(data, dict):
             return _wrong(path, data, f"is not a table of {cls.__name__}'s fields", _fields_hint(plans), problems)
         before = len(problems)
@@ -281,10 +284,12 @@ def _decode_dataclass(cls: type) -> Decode:
                         IssueCode.UNKNOWN_KEY,
                     )
                 continue
-            values[key] = plan[0](held, (path, key), problems)
-        for name, (_, required) in plans.items():
-            if required and name not in data:
-                _wrong((path, name), None, "is missing", f"{cls.__name__} needs it", problems, IssueCode.MISSING)
+            decode_field, taken = plan
+            values[key] = held if type(held) is taken else decode_field(held, (path, key), problems)
+        if not required <= data.keys():
+            for name in plans:
+                if name in required and name not in data:
+                    _wrong((path, name), None, "is missing", f"{cls.__name__} needs it", problems, IssueCode.MISSING)
         return cls(**values) if len(problems) == before else _WRONG
 
     return decode_it
@@ -296,51 +301,56 @@ def _fields_hint(plans: Mapping[str, Any]) -> str:
 
 def _decode_union(kind: Any) -> Decode:
     members = get_args(kind)
-    classes = {kind_of(cls): cls for cls in members if _is_class(cls)}
+    classes = {kind_of(cls): _decoder(cls) for cls in members if _is_class(cls)}
     others = [cls for cls in members if not _is_class(cls) and cls is not NoneType]
     optional = NoneType in members
+    untagged = next(iter(classes.values())) if classes and _is_optional_dataclass(members) else None
+    decode_other = _decode_alternative(others) if others else None
 
     def decode_it(data: Plain, path: Path, problems: list[ValidationIssue]) -> Any:
         if data is None and optional:
             return None
         if classes and isinstance(data, dict) and not (others and TAG not in data):
-            if _is_optional_dataclass(members):
-                return _decoder(next(iter(classes.values())))(data, path, problems)
+            if untagged:
+                return untagged(data, path, problems)
             tag = data.get(TAG)
             if not isinstance(tag, str) or tag not in classes:
                 right = nearest(str(tag), list(classes)) if tag else f"one of {', '.join(classes)}"
                 return _wrong((path, TAG), tag, "is not a known kind", right, problems, IssueCode.UNKNOWN_KIND)
-            return _decoder(classes[tag])(data, path, problems)
-        if others:
-            return _decoder(_alternative(others, data))(data, path, problems)
+            return classes[tag](data, path, problems)
+        if decode_other:
+            return decode_other(data, path, problems)
         return _wrong(path, data, "is not a table", f"write one with kind {' or '.join(classes)}", problems)
 
     return decode_it
 
 
-def _alternative(others: list[Any], data: Plain) -> Any:
+def _decode_alternative(others: list[Any]) -> Decode:
     """Of words or a number: the words for a text, else the number."""
     worded = [cls for cls in others if get_origin(cls) is Literal]
     if len(others) == len(worded) or not worded:
-        return others[0]
-    return worded[0] if isinstance(data, str) else next(cls for cls in others if cls not in worded)
+        return _decoder(others[0])
+    words, number = _decoder(worded[0]), _decoder(next(cls for cls in others if cls not in worded))
+    return lambda data, path, problems: (words if isinstance(data, str) else number)(data, path, problems)
 
 
 def _decode_list(item: Any) -> Decode:
+    decode_item = _decoder(item)
+
     def decode_it(data: Plain, path: Path, problems: list[ValidationIssue]) -> Any:
         if not isinstance(data, list):
             return _wrong(path, data, "is not a list", "write a list", problems)
-        decode_item = _decoder(item)
         return tuple([decode_item(each, (path, index), problems) for index, each in enumerate(data)])
 
     return decode_it
 
 
 def _decode_table(entry: Any) -> Decode:
+    decode_entry = _decoder(entry)
+
     def decode_it(data: Plain, path: Path, problems: list[ValidationIssue]) -> Any:
         if not isinstance(data, dict):
             return _wrong(path, data, "is not a table", "write a table of names and values", problems)
-        decode_entry = _decoder(entry)
         return {str(key): decode_entry(each, (path, key), problems) for key, each in data.items()}
 
     return decode_it
@@ -412,3 +422,6 @@ _SCALARS: Mapping[Any, Decode] = {
     datetime: _decode_time,
     timedelta: _decode_duration,
 }
+
+# Types whose every value stands for itself: nothing is asked of it.
+_TAKEN: Mapping[Any, type] = {int: int, bool: bool, str: str}

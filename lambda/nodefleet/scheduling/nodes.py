@@ -49,7 +49,7 @@ def simulate_fleet(
     awaited = {each.name for each in coming}
     phases = {worker.node.name: worker.phase for worker in workers if worker.node}
     standing = sorted((node for node in nodes if node.name not in awaited), key=lambda node: node.name)
-    complete = (replace(node, allocatable=devices.get(node.name, node.allocatable)) for node in standing)
+    complete = (replace(node, allocatable=devices[node.name]) if node.name in devices else node for node in standing)
     room = SchedulerSimulation([_model(node, phases.get(node.name)) for node in complete], pods)
     early: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:

@@ -18,6 +18,9 @@ from support.builders import instance, look, node
 
 DAY = 1440
 START = datetime(2026, 11, 2, tzinfo=UTC)  # a Monday
+MOST = 10  # workers
+RUNNING = [instance(n, launched_at=START - timedelta(days=1)) for n in range(MOST)]
+READY = [node(n, ready_changed_at=START - timedelta(days=1)) for n in range(MOST)]
 
 
 class Engine:
@@ -53,10 +56,10 @@ class Engine:
             memory=10.0,
             pods=(),
             instances=[
-                *(instance(n, launched_at=at - timedelta(days=1)) for n in numbers),
+                *(RUNNING[n] for n in numbers),
                 *(instance(n, launched_at=at - timedelta(minutes=1)) for n in booting),
             ],
-            nodes=[node(n, ready_changed_at=at - timedelta(days=1)) for n in numbers],
+            nodes=[READY[n] for n in numbers],
         )
         memory = replace(self._memory, pools={k: replace(v, members=()) for k, v in self._memory.pools.items()})
         decision = decide(seen, memory, self._policy)
@@ -66,7 +69,7 @@ class Engine:
 
 def pool(**changes):
     return Pool(
-        limits=Limits(min=2, max=10),
+        limits=Limits(min=2, max=MOST),
         market=MarketMix(rebalance_after=timedelta(0)),
         removal=RemovalRules(settle=timedelta(0)),
         **changes,

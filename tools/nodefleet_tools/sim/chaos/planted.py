@@ -141,8 +141,8 @@ def _missing_is_zero() -> Any:
 def _interrupted_counts() -> Iterator[None]:
     """A node that EC2 takes is capacity until it is gone."""
     with (
-        patch.object(fleet, "COUNTS_AS_CAPACITY", fleet.COUNTS_AS_CAPACITY | {Phase.INTERRUPTED}),
-        patch.object(capacity, "READY_OR_NEARLY", fleet.READY_OR_NEARLY | {Phase.INTERRUPTED}),
+        patch.object(fleet, "COUNTS_AS_CAPACITY", (*fleet.COUNTS_AS_CAPACITY, Phase.INTERRUPTED)),
+        patch.object(capacity, "READY_OR_NEARLY", (*fleet.READY_OR_NEARLY, Phase.INTERRUPTED)),
     ):
         yield
 
