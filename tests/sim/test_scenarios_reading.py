@@ -19,6 +19,7 @@ SHIPPED = [
     "burst",
     "consolidation",
     "failover-automatic",
+    "failover-origin",
     "failover-planned",
     "flash-sale",
     "fleet-caps",

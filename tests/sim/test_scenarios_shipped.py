@@ -117,6 +117,11 @@ def test_by_the_prices_alone_jobs_wait_for_a_type_that_ec2_lacks(monkeypatch):
     assert {"running pods of train at 10:00", "longest pod wait"} <= failing(changed("pool-choice"))
 
 
+def test_one_node_at_a_time_no_region_is_drained_within_five_minutes():
+    one_by_one = policy_of("failover-origin", budgets={"removals": 1})
+    assert "ready workers at 15:11" in failing(changed("failover-origin", policy=one_by_one))
+
+
 def test_by_the_order_of_the_pools_alone_pods_of_high_priority_wait(monkeypatch):
     """Broken on purpose: no pool's pods outrank those of another."""
     monkeypatch.setattr(deciding, "outranked", lambda *_: {})
