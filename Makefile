@@ -32,7 +32,7 @@ $(READY): requirements.txt pyproject.toml
 	@$(call install,requirements.txt)
 
 $(DEMO): requirements-demo.txt pyproject.toml
-	@echo "Setting up $(VENV) with what the demo needs (requirements-demo.txt, 60 MB; once) …"
+	@echo "Setting up $(VENV) with what the demo needs (requirements-demo.txt, 65 MB; once) …"
 	@$(call install,requirements-demo.txt)
 
 # Pulumi runs the program in infra/ with the environment that Pulumi.yaml names, beside that file. But it starts the

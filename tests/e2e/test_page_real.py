@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import pairwise
 from statistics import median
 
@@ -161,6 +162,19 @@ def test_every_threshold_has_a_label_and_none_lies_on_another(visit):
     tops = sorted(box["y"] for box in boxes if box)
     assert len(tops) == 4
     assert all(above + 9 < below for above, below in pairwise(tops))
+
+
+def test_a_long_reason_does_not_break_the_name_of_its_node(cluster, source, visit):
+    worker = cluster.world.workers()[0]
+    now, reason = cluster.world.now, "kernel " + 30 * "and more "
+    order = Recycle(instance=worker.id, at=now, by="ann", reason=reason, until=now + timedelta(hours=1))
+    cluster.world.table.put("command", worker.id, order, type_="recycle")
+    source.refresh()
+    page = visit.page
+    page.get_by_text("All nodes as a table").click()
+    expect(page.locator("tbody tr").first.locator("td").last).to_contain_text("ann asked")
+    name = page.locator("tbody tr").first.get_by_role("button")
+    assert name.evaluate("(each) => each.offsetHeight") < 32  # one line
 
 
 def test_an_update_reaches_the_page_by_itself(cluster, source, visit):
