@@ -5,6 +5,7 @@ import re
 import pytest
 
 from nodefleet.adapters.slack.message import SIGNS
+from nodefleet.adapters.slack.web_api import API_REMEDIES
 from nodefleet.adapters.slack.webhook import REMEDIES
 from nodefleet.model.alerts import STANDS_OUT, AlertKind
 from nodefleet.notifications.alarm_catalog import MEANINGS
@@ -78,6 +79,7 @@ def test_the_important_kinds_are_the_code_s():
 
 
 def test_the_errors_of_slack_are_ones_that_the_code_knows():
-    codes = re.findall(r"Slack: ([a-z]+_[a-z_]+)", " ".join(row[0] for row in rows("in the log", "what to do")))
-    assert codes
-    assert set(codes) <= set(REMEDIES)
+    lines = [row[0].removeprefix("Slack: ") for row in rows("in the log", "what to do") if row[0].startswith("Slack: ")]
+    codes = {code for line in lines for code in re.findall(r"[a-z]+(?:_[a-z]+)+", line)}
+    assert {"no_service", "missing_scope", "not_in_channel"} <= codes
+    assert codes <= {*REMEDIES, *API_REMEDIES}
