@@ -163,14 +163,18 @@ def test_one_refused_workload_does_not_keep_another_from_its_nodes():
 # ── at max ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("small", [0, 6])
 @pytest.mark.parametrize("policy", [{}, PACKING, {"strategy": "adaptive"}])
-def test_an_idle_node_makes_room_at_max_for_pods_that_it_cannot_hold(policy):
-    """Pods of one zone wait, all nodes there are full, and the nodes of the other zones are idle."""
+def test_an_idle_node_makes_room_at_max_for_pods_that_it_cannot_hold(policy, small):
+    """Pods of one zone wait, all nodes there are full, and those of the other have small pods at most."""
     found = world_of(workers=6, most=6, **policy)
-    zone = {ZONE_LABEL: found.zones[0]}
+    zone, other = ({ZONE_LABEL: each} for each in found.zones)
+    found.deploy("small", replicas=small, cpu=50, memory=20, rules=Rules(node_selector=other))
     shop = found.deploy("shop", replicas=4, cpu=900, memory=200, rules=Rules(node_selector=zone))
     found.settle()
     cluster = Cluster(found)
     found.controllers.scale(shop, 8)
     cluster.until(lambda: run_of(found) == 8, ticks=2 * FOR_AN_HOUR)
+    cluster.calm(FOR_AN_HOUR)
+    assert (run_of(found), run_of(found, "small")) == (8, small)
     assert len(found.workers()) <= 6

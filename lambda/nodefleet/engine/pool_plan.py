@@ -447,7 +447,7 @@ def plan_consolidation(
     elif state and state.begun_at:
         return None
     else:
-        ranked = consolidation.rank_candidates(ctx, ground, memory.under_used)
+        ranked = consolidation.rank_candidates(ctx, ground, memory.under_used, is_full=is_full)
     if not ranked:
         return None
     without_gate = [bound for bound in others if bound not in keep and not (is_full and bound.kind is BoundSource.PODS)]

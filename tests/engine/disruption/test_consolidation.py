@@ -216,8 +216,24 @@ def test_what_comes_for_it_is_what_the_pods_wait_for():
 
 def test_the_time_of_an_idle_node_runs_while_pods_wait_at_max():
     seen = decide(zone_is_full(), Memory(), at_max()).memory.pool("default").under_used
-    assert seen == {"i-001": NOON, "i-003": NOON}
+    assert seen == {"i-001": NOON, "i-003": NOON, ALL: NOON}
     assert decide(zone_is_full(), Memory(), at_max(most=5)).memory.pool("default").under_used == {}
+
+
+ANY_LONG = known(under_used={ALL: LONG})
+
+
+def test_at_max_a_node_whose_pods_fit_on_the_others_makes_room_with_empty_too():
+    small = [pod(f"small-{n}", f"w00{n}", requests=Resources(cpu=50, memory=1 << 20)) for n in (1, 3)]
+    seen = zone_is_full(*small)
+    assert leaves(seen, at_max(), ANY_LONG) == ["w001"]
+    assert leaves(seen, at_max(mode="off"), ANY_LONG) == []
+    fits = half_full(6, 0, 1, 1, idle={f"w{n:03}": 95.0 for n in range(4)})
+    assert leaves(fits, at_max(), ANY_LONG) == []  # no pod waits
+
+
+def test_what_works_on_a_node_without_pods_keeps_it_at_max_too():
+    assert leaves(zone_is_full(idle={"w001": 50.0, "w003": 50.0}), at_max(), ANY_LONG) == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ The signals need not be calm for it: CPU and memory may lie between their thresh
 that remain stay below the growth threshold by its margin, and replaced only if the cheaper node does so with the CPU
 that is used on the other. All other bounds hold: min, windows, operators, cooldowns, forecasts, headroom, safety.
 Nothing is begun while nodes boot, leave or are not well, nor while pods wait; but at max a node leaves for the one that
-they wait for, as no node of the pool can hold them.
+they wait for, as no node of the pool can hold them: with `empty`, too, one whose pods fit on the others.
 
 It cannot loop. A removal moves pods to nodes that the simulation finds room on in any order, so none of them buys a
 node; and each step makes the fleet cheaper by at least `consolidation.savings_percent` of what it replaces. What one
@@ -116,12 +116,16 @@ def first_seen(
     found = [worker.id for worker in ctx.workers if _is_candidate(worker, ctx, pods.get(worker.name, ()))]
     if ctx.pool.consolidation.mode == "underutilised":
         found = [ALL, REPLACED] if found else []
+    elif is_full and any(_is_candidate(each, ctx, pods.get(each.name, ()), is_full=True) for each in ctx.workers):
+        found.append(ALL)  # what waits is worth more than that no pod moves
     if not bears:
         found = [key for key in found if key == REPLACED]
     return {key: before.get(key, now) for key in found}
 
 
-def rank_candidates(ctx: PoolContext, removal_context: RemovalContext, since: Mapping[str, datetime]) -> list[Worker]:
+def rank_candidates(
+    ctx: PoolContext, removal_context: RemovalContext, since: Mapping[str, datetime], *, is_full: bool = False
+) -> list[Worker]:
     """Workers that consolidation may remove now, the largest saving for each pod that moves first."""
     pods, ends = removal_context.pods or {}, ctx.observation.at - ctx.pool.consolidation.after
     lasting = {key for key, first in since.items() if first <= ends}
@@ -129,7 +133,7 @@ def rank_candidates(ctx: PoolContext, removal_context: RemovalContext, since: Ma
         (
             worker
             for worker in ctx.workers
-            if lasting & {ALL, worker.id} and _is_candidate(worker, ctx, pods.get(worker.name, ()))
+            if lasting & {ALL, worker.id} and _is_candidate(worker, ctx, pods.get(worker.name, ()), is_full=is_full)
         ),
         key=lambda worker: (-_saving_per_pod(worker, pods.get(worker.name, ()), ctx), worker.name),
     )
@@ -222,15 +226,16 @@ def _in_window(ctx: PoolContext) -> bool:
     )
 
 
-def _is_candidate(worker: Worker, ctx: PoolContext, pods: Sequence[Pod]) -> bool:
+def _is_candidate(worker: Worker, ctx: PoolContext, pods: Sequence[Pod], *, is_full: bool = False) -> bool:
     rules = ctx.pool.consolidation
     if worker.phase is not Phase.READY or worker.operation or worker.planned or worker.ailment:
         return False
     if ctx.observation.at - _ready_since(worker, ctx.observation.at) < rules.min_age:
         return False
-    if rules.mode == "underutilised":
+    moving = _count_moving(pods)
+    if rules.mode == "underutilised" or (is_full and moving):
         return True
-    return not _count_moving(pods) and ctx.readings.idle.get(worker.name, 0.0) >= rules.idle_percent
+    return not moving and ctx.readings.idle.get(worker.name, 0.0) >= rules.idle_percent
 
 
 def _ready_since(worker: Worker, now: datetime) -> datetime:
