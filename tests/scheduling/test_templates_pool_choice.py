@@ -1,6 +1,7 @@
 """A pod that several pools could hold goes to the cheapest one that can still launch a node."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -8,7 +9,8 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import InstanceType, Market, Resources
 from nodefleet.model.operations import Create, Launch, SendAlert, Shortage
-from nodefleet.model.state import Memory, PoolMemory
+from nodefleet.model.snapshot import ActiveWindow, Pause, Scale
+from nodefleet.model.state import JoinTrouble, Memory, PoolMemory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
@@ -101,6 +103,30 @@ def test_a_pool_at_max_or_in_a_dry_run_is_passed_over():
         "large"
     }
     assert chosen(policy(small={"dry_run": True})) == {"large"}
+
+
+NAMED: dict[str, str] = {"by": "jane", "reason": "", "pool": "small"}
+TROUBLE = JoinTrouble(failures=2, delay=timedelta(seconds=60), next_probe=after(60))
+OPEN = {"pool": "small", "name": "quiet", "until": after(3600)}
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"commands": (Pause(until=None, **NAMED),)},
+        {"commands": (Scale(nodes=0, until=after(3600), **NAMED),)},
+        {"windows": (ActiveWindow(max=0, **OPEN),)},
+        {"memory": Memory(pools={"small": PoolMemory(join_trouble=TROUBLE)})},
+    ],
+    ids=["paused", "an operator's size", "a window", "failed joins"],
+)
+def test_a_pool_that_may_not_have_a_node_more_now_is_passed_over(held):
+    assert chosen(policy(), **held) == {"large"}
+
+
+def test_pods_that_only_a_paused_pool_holds_wait_for_it():
+    paused = Pause(until=None, by="jane", reason="", pool="large")
+    assert chosen(policy(), [waiting("big-0", requests=Resources(cpu=4000))], commands=(paused,)) == set()
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ class ClusterContext:
         policy: Policy,
         fleet: Sequence[Worker],
         memory: Memory = NOTHING_REMEMBERED,
-        capped: frozenset[str] = frozenset(),
+        stopped: frozenset[str] = frozenset(),
     ) -> "ClusterContext":
-        """`capped`: pools that a cap of the fleet leaves no room."""
-        return cls(observation, packing_input(observation, policy, fleet, memory, capped))
+        """`stopped`: pools that may not have a node more now."""
+        return cls(observation, packing_input(observation, policy, fleet, memory, stopped))
 
     def without(self, muted: frozenset[str], *, used_otherwise: bool = False) -> "ClusterContext":
         """The same, with these pods left out too."""

@@ -56,7 +56,6 @@ from nodefleet.engine.target import (
     floor,
     hold_bounds,
     limit_bounds,
-    pools_at_a_cap,
     replacement_bounds,
     resolve_target,
     safety_bounds,
@@ -385,8 +384,11 @@ def decide(
     else:
         pending = PendingIndex.of(_pods(observation))
         used = amounts_in_use(fleet, observation, policy, memory)
-        capped = pools_at_a_cap(contexts, used)
-        cluster, votes = _pack_pending(ClusterContext.of(observation, policy, fleet, memory, capped), contexts, pending)
+        own = {ctx.pool.name: allowed_growth(ctx, memory, trust, used) for ctx in contexts}
+        stopped = frozenset(pool for pool, more in own.items() if not more)
+        cluster, votes = _pack_pending(
+            ClusterContext.of(observation, policy, fleet, memory, stopped), contexts, pending
+        )
         decided: dict[str, PoolResult] = {}
         room = policy.fleet_max - fleet_occupied(fleet, observation, policy, memory)
         surplus = fleet_surplus(contexts, policy.fleet_max)
@@ -396,7 +398,6 @@ def decide(
         }
         kept: Mapping[str, int] = NONE_SHARED
         if policy.tenants.shares or outranked(ordered, waiting):
-            own = {ctx.pool.name: allowed_growth(ctx, memory, trust, used) for ctx in contexts}
             shares = share_new_nodes(ordered, waiting, room, used, own)
             waiting, kept = shares.pending, shares.kept
         for index, context in enumerate(ordered):

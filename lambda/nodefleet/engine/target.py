@@ -295,12 +295,6 @@ def allowed_growth(ctx: PoolContext, memory: Memory, quality: DataQuality, used:
     return 0 if pool.dry_run else max(0, min(allowed, by_cap, pool.limits.max - ctx.count.occupied))
 
 
-def pools_at_a_cap(contexts: Iterable[PoolContext], used: Amounts) -> frozenset[str]:
-    """Pools that have their min, and that a cap leaves no room for a node more."""
-    alone = (within_caps(each, (), used) for each in contexts if each.count.capacity >= each.pool.limits.min)
-    return frozenset(each.pool.name for each in alone if each.cap is not None and each.cap.more == 0)
-
-
 def _lacking(
     others: Iterable[PoolContext], catalog: Mapping[str, InstanceType], shared: Mapping[str, int]
 ) -> Counter[str]:

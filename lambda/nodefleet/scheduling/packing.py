@@ -92,10 +92,10 @@ def packing_input(
     policy: Policy,
     workers: Sequence[Worker],
     memory: Memory = NOTHING_REMEMBERED,
-    capped: frozenset[str] = frozenset(),
+    stopped: frozenset[str] = frozenset(),
 ) -> PackingInput | None:
-    """None if the pods cannot be seen: then nothing can be placed, and no node can be shown to be removable. `capped`:
-    pools that a cap of the fleet leaves no room."""
+    """None if the pods cannot be seen: then nothing can be placed, and no node can be shown to be removable. `stopped`:
+    pools that may not have one node more now."""
     if isinstance(observation.kubernetes, Missing) or observation.kubernetes.pods is None:
         return None
     known = template_source(observation, memory)
@@ -110,7 +110,7 @@ def packing_input(
         templates=templates,
         outlines={pool.name: tuple(known.outlines(pool)) for pool in policy.pools},
         zones=zones_in_use(workers, on_their_way),
-        choices=PodCompatibility(templates, capped | pools_without_capacity(observation, policy, workers, memory)),
+        choices=PodCompatibility(templates, pools_without_capacity(observation, policy, workers, memory), stopped),
         coming=frozenset((*devices, *(each.name for each in on_their_way))),
         in_queue_order=frozenset(pool.name for pool in policy.pools if pool.steps.pending_fill == "queue"),
         spare=max((pool.steps.pending_spare for pool in policy.pools), default=0),

@@ -322,7 +322,7 @@ def _size(amount: Resources) -> tuple[int, int, int, int]:
 def pools_without_capacity(
     observation: Observation, policy: Policy, workers: Sequence[Worker], memory: Memory
 ) -> frozenset[str]:
-    """Pools that launch nothing now: at max, in a dry run, or all of their types are known to be short everywhere."""
+    """Pools that launch nothing: at max, in a dry run, or all of their types are known to be short everywhere."""
     return frozenset(
         pool.name
         for pool in policy.pools
@@ -333,7 +333,11 @@ def pools_without_capacity(
 
 
 def cheapest_first(
-    pod: Pod, fitting: Mapping[str, int], templates: Mapping[str, Sequence[Template]], without_capacity: frozenset[str]
+    pod: Pod,
+    fitting: Mapping[str, int],
+    templates: Mapping[str, Sequence[Template]],
+    without_capacity: frozenset[str],
+    stopped: frozenset[str] = frozenset(),
 ) -> dict[str, int]:
     """The pools of `fitting` (by pool: bit n says whether its template n holds the pod) in the order of preference."""
     if len(fitting) <= 1:
@@ -350,7 +354,7 @@ def cheapest_first(
         there = [each for each in held[pool] if not each.short] or held[pool]
         return min(price_of_part(pod, each) for each in there) if known else 0.0
 
-    return dict(sorted(fitting.items(), key=lambda item: (item[0] in without, price(item[0]))))
+    return dict(sorted(fitting.items(), key=lambda item: (item[0] in without, item[0] in stopped, price(item[0]))))
 
 
 def price_of_part(pod: Pod, template: Template) -> float:
@@ -377,17 +381,21 @@ class PodCompatibility:
     """Which new nodes hold a pod. Pods of one template are asked about once."""
 
     def __init__(
-        self, templates: Mapping[str, Sequence[Template]], without_capacity: frozenset[str] = frozenset()
+        self,
+        templates: Mapping[str, Sequence[Template]],
+        without_capacity: frozenset[str] = frozenset(),
+        stopped: frozenset[str] = frozenset(),
     ) -> None:
-        """`without_capacity`: pools that launch nothing now. They come last."""
+        """`without_capacity`: pools that launch nothing. They come last, after those that are only `stopped` now."""
         self._templates = templates  # by pool
         self._without_capacity = without_capacity
+        self._stopped = stopped
         self._found: dict[Hashable, Mapping[str, int]] = {}
         self._of_pods: dict[int, tuple[Pod, Mapping[str, int], int]] = {}
         self._rules: dict[int, Rules] = {}
 
     def can_launch(self, pool: str) -> bool:
-        return pool not in self._without_capacity
+        return pool not in self._without_capacity | self._stopped
 
     def pools(self, pod: Pod) -> tuple[str, ...]:
         """Pools one of whose nodes could hold the pod: the cheapest first, else in the policy's order."""
@@ -417,7 +425,7 @@ class PodCompatibility:
                 for pool, those in self._templates.items()
             }
             fitting = {pool: mask for pool, mask in by_pool.items() if mask}
-            self._found[shape] = cheapest_first(pod, fitting, self._templates, self._without_capacity)
+            self._found[shape] = cheapest_first(pod, fitting, self._templates, self._without_capacity, self._stopped)
         return self._found[shape]
 
     def _shape(self, pod: Pod) -> Hashable:
