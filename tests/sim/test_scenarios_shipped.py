@@ -124,7 +124,7 @@ def test_one_node_at_a_time_no_region_is_drained_within_five_minutes():
 
 def test_by_the_order_of_the_pools_alone_pods_of_high_priority_wait(monkeypatch):
     """Broken on purpose: no pool's pods outrank those of another."""
-    monkeypatch.setattr(deciding, "outranked", lambda *_: {})
+    monkeypatch.setattr(deciding, "find_outranking", lambda *_: {})
     assert "running pods of checkout at 08:30" in failing(changed("pod-priorities"))
 
 

@@ -41,7 +41,7 @@ from nodefleet.engine.signals.pending_pods import (
 )
 from nodefleet.engine.signals.vote import SignalResults
 from nodefleet.engine.spot_share import swap_bounds, update_swap
-from nodefleet.engine.standby import evaluate_standby, with_take_over
+from nodefleet.engine.standby import NO_STANDBY, evaluate_standby, with_take_over
 from nodefleet.engine.target import (
     NONE_SHARED,
     TargetResult,
@@ -64,7 +64,7 @@ from nodefleet.engine.target import (
     within_caps,
     within_fleet,
 )
-from nodefleet.engine.tenants import outranked, share_new_nodes
+from nodefleet.engine.tenants import find_outranking, share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
 from nodefleet.model.fleet import Phase, Worker
@@ -91,8 +91,8 @@ class PoolResult:
 def decide_pool(
     ctx: PoolContext, cluster: ClusterContext, pending: PendingPods, cluster_memory: Memory, quality: DataQuality
 ) -> PoolResult:
-    standby, swap = evaluate_standby(ctx), ctx.before.swap
-    ctx = with_take_over(ctx, standby.take_over)
+    standby, swap = (evaluate_standby(ctx) if ctx.pool.standby.origin else NO_STANDBY), ctx.before.swap
+    ctx = with_take_over(ctx, standby.take_over) if standby.take_over else ctx
     signals = evaluate_signals(ctx, pending)
     keep = evaluate_gate(signals.votes, ctx.fleet_size, ctx.pool.reactive, _most_fewer(ctx))
     membership = _membership(ctx, keep, cluster_memory)
@@ -397,7 +397,7 @@ def decide(
             ctx.pool.name: collect_pending(ctx, cluster.packings, pending, votes[ctx.pool.name]) for ctx in contexts
         }
         kept: Mapping[str, int] = NONE_SHARED
-        if policy.tenants.shares or outranked(ordered, waiting):
+        if policy.tenants.shares or (len(ordered) > 1 and find_outranking(ordered, waiting)):
             shares = share_new_nodes(ordered, waiting, room, used, own)
             waiting, kept = shares.pending, shares.kept
         for index, context in enumerate(ordered):

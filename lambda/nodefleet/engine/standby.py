@@ -30,12 +30,8 @@ from nodefleet.policy.sources import Prometheus
 class StandbyResult:
     memory: StandbyState | None = None
     take_over: TakeOver | None = None
-    alerts: tuple[SendAlert, ...] = ()
+    steps: tuple[TakeOver | SendAlert, ...] = ()
     requeue_reason: str = ""
-
-    @property
-    def steps(self) -> tuple[TakeOver | SendAlert, ...]:
-        return (*((self.take_over,) if self.take_over else ()), *self.alerts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +43,26 @@ class _Seen:
     cause: str = ""
 
 
+NO_STANDBY = StandbyResult()
+
+
 def evaluate_standby(ctx: PoolContext) -> StandbyResult:
     rules = ctx.pool.standby
     if rules.origin is None:
-        return StandbyResult()
+        return NO_STANDBY
     seen = _read_health(ctx, rules)
     state = _update(ctx, rules.origin, seen)
     orders = [each for each in ctx.observation.commands if isinstance(each, Scale) and each.pool == ctx.pool.name]
     in_force = next((each for each in orders if each.origin == rules.origin and ctx.observation.at < each.until), None)
     if in_force:
-        return StandbyResult(memory=replace(state, armed=False), alerts=_alert_in_force(ctx, in_force, state))
+        return StandbyResult(memory=replace(state, armed=False), steps=_alert_in_force(ctx, in_force, state))
     if state.since is None or not _has_lasted(state, rules):
         waits = f"{rules.origin} seems to fail, and {rules.after.total_seconds():.0f} s decide"
         return StandbyResult(memory=state, requeue_reason=waits if state.failed and state.armed else "")
     if not state.failed:
         return StandbyResult(memory=replace(state, armed=True))
     if not state.armed:
-        return StandbyResult(memory=state, alerts=_alert_unseen(ctx, state, seen))
+        return StandbyResult(memory=state, steps=_alert_unseen(ctx, state, seen))
     return _move(ctx, rules.origin, state, orders, seen)
 
 
@@ -74,7 +73,7 @@ def _move(
     if orders:  # an operator's size is not overwritten, and one that has ended is removed first
         held = f"{orders[-1].by} set the size of pool {ctx.pool.name} to {orders[-1].nodes}"
         text = f"{failed}, and {held}: nothing moves until that ends."
-        return StandbyResult(memory=state, alerts=(_alert(ctx, AlertKind.FAILOVER, text),))
+        return StandbyResult(memory=state, steps=(_alert(ctx, AlertKind.FAILOVER, text),))
     wanted = state.nodes + ctx.pool.standby.nodes
     taken = TakeOver(
         pool=ctx.pool.name,
@@ -86,13 +85,11 @@ def _move(
     )
     why = f" ({seen.cause})" if seen and seen.cause else ""
     alert = _alert(ctx, AlertKind.FAILOVER, f"{failed}{why}. {_describe_move(ctx, taken, wanted)}")
-    return StandbyResult(memory=state, take_over=taken, alerts=(alert,))
+    return StandbyResult(memory=state, take_over=taken, steps=(taken, alert))
 
 
-def with_take_over(ctx: PoolContext, taken: TakeOver | None) -> PoolContext:
+def with_take_over(ctx: PoolContext, taken: TakeOver) -> PoolContext:
     """The pool as the next iteration will find it: the floor holds from the iteration on that orders it."""
-    if taken is None:
-        return ctx
     order = order_of(taken)
     return replace(ctx, observation=replace(ctx.observation, commands=(*ctx.observation.commands, order)))
 

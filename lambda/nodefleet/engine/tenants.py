@@ -52,7 +52,7 @@ def share_new_nodes(
         return Shares(pending=pending)
     given = _give_out(contexts, new, _Room.of(contexts, room, used, own))
     if not contexts[0].policy.tenants.shares:
-        least = outranked(contexts, pending)
+        least = find_outranking(contexts, pending)
         kept = {pool: sum(node.priority > each for node in given.bought[pool]) for pool, each in least.items()}
         return Shares(pending=pending, kept=kept)
     ordered = {pool: (*given.bought[pool], *given.waiting[pool]) for pool in new}
@@ -62,7 +62,7 @@ def share_new_nodes(
     )
 
 
-def outranked(contexts: Sequence[PoolContext], pending: Mapping[str, PendingPods]) -> Mapping[str, int]:
+def find_outranking(contexts: Sequence[PoolContext], pending: Mapping[str, PendingPods]) -> Mapping[str, int]:
     """Pools whose pods have a higher priority than others that wait for a pool of the same priority which is decided
     before; with the lowest priority of those others."""
     least: dict[int, int] = {}  # by the pools' priority

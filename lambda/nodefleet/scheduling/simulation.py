@@ -102,7 +102,8 @@ class SchedulerSimulation:
         self._shape_of: dict[int, tuple[Pod, int]] = {}  # by the id of a pod, which is kept so that no other gets it
         self._undo: list[Callable[[], None]] = []
         self._lifted: dict[int, NodeState] = {}  # by index: places of which the classes do not know yet what is free
-        self._neighbours = TopologyTracker(self._everyone)
+        self._neighbours: TopologyTracker | None = None  # made for the first pod whose rules speak of other pods
+        self._taken_out: dict[str, NodeModel] = {}
         for node in nodes:
             self._new_place(node)
         for pod in pods:
@@ -143,7 +144,7 @@ class SchedulerSimulation:
 
     def place_on_emptiest(self, pod: Pod, places: EmptiestFirst) -> str | None:
         """Put the pod on the emptiest node that fits, as the scheduler would, and say which; none if no node does."""
-        demands = self._neighbours.demands(pod)
+        demands = self._demands(pod)
         found = next((place for place in places if self._fits(pod, place, demands)), None)
         if found is None:
             return None
@@ -168,7 +169,7 @@ class SchedulerSimulation:
         place = self._by_name[name]
         pods = tuple(place.pods)
         self._replace_pods(place, ())
-        self._neighbours.set_leaving(place.node, leaving=True)
+        self._set_leaving(place.node, leaving=True)
         self._replace_pods(place, [pod for pod in pods if not _needs_a_place(pod)])
         self._classes.close(place)
         self._start_for.clear()
@@ -219,11 +220,11 @@ class SchedulerSimulation:
 
     def why_not(self, pod: Pod, name: str) -> str | None:
         """What keeps the pod off this node, in words."""
-        return self._why_not(pod, self._by_name[name], self._neighbours.demands(pod))
+        return self._why_not(pod, self._by_name[name], self._demands(pod))
 
     def minds_more_than_the_host(self, pod: Pod) -> bool:
         """Who runs in the same zone, or in another domain larger than a host, decides whether it may run there."""
-        return any(demand.topology != HOST_LABEL for demand in self._neighbours.demands(pod))
+        return any(demand.topology != HOST_LABEL for demand in self._demands(pod))
 
     def plain_room(self, pods: Sequence[Pod]) -> PlainRoom | None:
         """A copy that is faster, for these pods alone; none if more than CPU, memory and slot decides about one."""
@@ -233,10 +234,10 @@ class SchedulerSimulation:
 
     def is_free_of_others(self, pod: Pod) -> bool:
         """No pod that runs somewhere, nor its own rules on other pods, restrict where it may run."""
-        return not self._neighbours.demands(pod)
+        return not self._demands(pod)
 
     def _first_fit(self, pod: Pod) -> NodeState | None:
-        demands = self._neighbours.demands(pod)
+        demands = self._demands(pod)
         if asks_by_name(pod):
             return self._first_named(pod, demands)
         suits = _suits(pod, demands)
@@ -256,7 +257,7 @@ class SchedulerSimulation:
     def _crowded_out(self, pods: Sequence[Pod], places: Iterable[NodeState]) -> UnplaceablePod | None:
         """The first whose places the others may all take. Who has more places than there are others keeps one."""
         for pod in {self._shape(pod): pod for pod in pods}.values():
-            demands = self._neighbours.demands(pod)
+            demands = self._demands(pod)
             own = list(islice((place for place in places if self._fits(pod, place, demands)), len(pods)))
             if len(own) < len(pods) and crowded_out(pod, own, (other for other in pods if other is not pod)):
                 return UnplaceablePod(pod, "may fit on no other node once the pods that leave with it are there")
@@ -309,7 +310,8 @@ class SchedulerSimulation:
         self._places.append(place)
         self._by_name[node.name] = place
         self._by_host.setdefault(node.labels.get(HOST_LABEL, node.name), []).append(place)
-        self._neighbours.add_node(node)
+        if self._neighbours:
+            self._neighbours.add_node(node)
         return place
 
     def _drop_last_place(self) -> None:
@@ -317,7 +319,8 @@ class SchedulerSimulation:
         self._replace_pods(place, ())
         self._lifted.pop(place.index, None)
         self._classes.drop_last()
-        self._neighbours.remove_node(place.node)
+        if self._neighbours:
+            self._neighbours.remove_node(place.node)
         self._by_host[place.node.labels.get(HOST_LABEL, place.node.name)].pop()
         del self._by_name[place.node.name]
         self._places.pop()
@@ -333,7 +336,7 @@ class SchedulerSimulation:
 
     def _take_back(self, node_state: NodeState, pods: Sequence[Pod]) -> None:
         self._replace_pods(node_state, ())
-        self._neighbours.set_leaving(node_state.node, leaving=False)
+        self._set_leaving(node_state.node, leaving=False)
         self._replace_pods(node_state, pods)
         self._classes.reopen(node_state)
 
@@ -345,10 +348,38 @@ class SchedulerSimulation:
 
     def _put(self, pod: Pod, node_state: NodeState) -> None:
         node_state.put(pod)
-        self._neighbours.count(pod, node_state.node, 1)
+        if self._neighbours or pod.rules.anti_affinity:
+            self._track_neighbours().count(pod, node_state.node, 1)
 
     def _lift_last(self, node_state: NodeState) -> None:
-        self._neighbours.count(node_state.take_last(), node_state.node, -1)
+        pod = node_state.take_last()
+        if self._neighbours:
+            self._neighbours.count(pod, node_state.node, -1)
+
+    # ── pods near other pods ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _demands(self, pod: Pod) -> list[TopologyDemand]:
+        rules = pod.rules
+        if self._neighbours or rules.affinity or rules.anti_affinity or rules.spread:
+            return self._track_neighbours().demands(pod)
+        return []
+
+    def _track_neighbours(self) -> TopologyTracker:
+        if self._neighbours is None:
+            self._neighbours = TopologyTracker(self._everyone)
+            for place in self._places:
+                self._neighbours.add_node(place.node)
+            for node in self._taken_out.values():
+                self._neighbours.set_leaving(node, leaving=True)
+        return self._neighbours
+
+    def _set_leaving(self, node: NodeModel, *, leaving: bool) -> None:
+        if leaving:
+            self._taken_out[node.name] = node
+        else:
+            del self._taken_out[node.name]
+        if self._neighbours:
+            self._neighbours.set_leaving(node, leaving=leaving)
 
 
 def _needs_a_place(pod: Pod) -> bool:

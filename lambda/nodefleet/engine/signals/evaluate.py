@@ -194,9 +194,7 @@ def evaluate_signals(ctx: PoolContext, pending: PendingPods) -> SignalResults:
     sized = adaptive.evaluate(ctx) if pool.is_adaptive else None
     said = (
         *_of_load(ctx, sized, memory_use, foreseen, pods),
-        *demand_rules.evaluate_custom(
-            pool, ctx.readings, before.cached, before.breaches, ctx.fleet_size, trust=trust, pace=Pace.of(ctx.policy)
-        ),
+        *(_of_demand(ctx) if pool.custom else ()),
     )
     grants, lost = judge_scale_ups(before.grants, said, ctx.fleet_size, pool)
     opinions = mute_votes(said, grants)
@@ -209,7 +207,11 @@ def evaluate_signals(ctx: PoolContext, pending: PendingPods) -> SignalResults:
         adaptive=sized.memory if sized else None,
         peaks=ctx.fleet_size.peaks,
         cached=context.update_cache(
-            before.cached, ctx.readings, trust, ctx.observation.at, demand_rules.counts_as_last(pool)
+            before.cached,
+            ctx.readings,
+            trust,
+            ctx.observation.at,
+            demand_rules.counts_as_last(pool) if pool.custom else (),
         ),
         grants=grants,
         pod_grants=(),
@@ -234,6 +236,13 @@ def _of_load(
         cpu = _utilisation(ctx, BoundSource.CPU.value, ctx.cpu, ctx.pool.reactive.cpu)
         return cpu, memory, pods, foreseen
     return sized.vote, adaptive.consenting(memory), pods
+
+
+def _of_demand(ctx: PoolContext) -> tuple[SignalVote, ...]:
+    before, trust, pace = ctx.before, ctx.policy.trust, Pace.of(ctx.policy)
+    return demand_rules.evaluate_custom(
+        ctx.pool, ctx.readings, before.cached, before.breaches, ctx.fleet_size, trust=trust, pace=pace
+    )
 
 
 def _at_once(pods: int | None, sized: adaptive.Forecasted | None) -> int | None:
