@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from nodefleet.model.serialization import from_plain, to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.demand import Threshold
-from nodefleet.policy.file_schema import schema
 from nodefleet.policy.loading import load
 from nodefleet.policy.pool import Limits, Pool
 from nodefleet_tools.cli import main
 from nodefleet_tools.cli.policy import summary
 from nodefleet_tools.cli.policy_file import UnreadableError, parsed, read_policy
+from nodefleet_tools.policy_schema import schema
 from support.wording import assert_wording
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

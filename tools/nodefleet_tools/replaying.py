@@ -10,7 +10,7 @@ from nodefleet.errors import ChangedError
 from nodefleet.model.decision import Decision, DecisionRecord
 from nodefleet.model.serialization import Plain, ValidationError, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.schedule import active_windows, utc_offset
+from nodefleet.policy.loading import active_windows, utc_offset
 from nodefleet.ports import Archive
 from nodefleet.reconcile.audit import DecisionInput, outcome, read_input, unpack_input
 

@@ -20,8 +20,8 @@ from nodefleet.model.snapshot import ClusterView, LaunchTarget, Missing, Observa
 from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL
 from nodefleet.policy.cluster import Policy
+from nodefleet.policy.loading import active_windows, utc_offset
 from nodefleet.policy.pool import Pool
-from nodefleet.policy.schedule import active_windows, utc_offset
 
 Series: TypeAlias = tuple[float | None, ...]  # newest last; none: that one could not be read
 

@@ -1,4 +1,4 @@
-"""The shape of a policy file, which is shorter than the policy it stands for.
+"""The shape of a policy file, which is shorter than the policy it stands for, and its layers: defaults, preset, file.
 
     preset: low-latency          a bundle of numbers, if any
     interval: 120                what holds for the cluster
@@ -11,15 +11,12 @@ Its types are made from the policy's own, so that a new setting is in the file, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, is_dataclass, make_dataclass
-from datetime import datetime, timedelta
-from enum import Enum
+from dataclasses import Field, dataclass, field, is_dataclass, make_dataclass
 from functools import reduce
-from inspect import cleandoc
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from nodefleet.model.serialization import ROOT, TAG, Path, Plain, default_of, fields_of, kind_of, to_plain, where
+from nodefleet.model.serialization import ROOT, TAG, Path, Plain, fields_of, kind_of, to_plain, where
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.fields import FieldInfo, about, describe
 from nodefleet.policy.pool import Pool
@@ -231,118 +228,108 @@ POLICY_FILE: Any = make_dataclass(
 )
 
 
-# ── JSON Schema ──────────────────────────────────────────────────────────────────────────────────────────────────────
-# The policy file as JSON Schema (draft 2020-12), so that editors complete, explain and check while one types.
-#
-# Everything in it comes from the types and from what the fields say of themselves. It knows less than `policy check`:
-# a schema cannot compare two fields.
+# ── merge of defaults, preset, file and pool ─────────────────────────────────────────────────────────────────────────
+# Defaults, preset, file and pool laid over each other. Who said what is kept: `policy show` and problems name it.
 
 
-Schema: TypeAlias = dict[str, Plain]
-
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_DURATION: Schema = {"type": "string", "pattern": r"^\d+(\.\d+)?\s*[smhd]$"}
-_SCALARS: dict[Any, Schema] = {
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    datetime: {"type": "string", "format": "date-time"},
-}
+SOME_ITEM = "some item"  # stands for items that were left out of a list
 
 
-def schema() -> Schema:
-    defs: dict[str, Schema] = {}
-    root = _object(POLICY_FILE, defs, tag=None)
-    root["properties"][POOLS] |= {"minItems": 1}
-    return {
-        "$schema": DIALECT,
-        "title": "node-fleet scaling policy",
-        **root,
-        "description": "Every field may be left out. Check a file with `nodefleet policy check`.",
-        "$defs": dict(sorted(defs.items())),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LenientValue:
+    """The usable part of a value. All keys count from that value on; `places` says where each part stands."""
+
+    value: Plain
+    places: Mapping[Keys, Keys]
+    broken: frozenset[Keys] = frozenset()
+
+    def inside(self, at: Keys) -> "LenientValue":
+        """The same of one part."""
+        value = self.value
+        for key in at:
+            value = value[key]
+        depth = len(at)
+        places = {keys[depth:]: place for keys, place in self.places.items() if keys[:depth] == at}
+        broken = frozenset(keys[depth:] for keys in self.broken if keys[:depth] == at)
+        return LenientValue(value=value, places=places, broken=broken)
 
 
-def _object(cls: type, defs: dict[str, Schema], *, tag: str | None) -> Schema:
-    properties: dict[str, Schema] = {TAG: {"const": tag}} if tag else {}
-    required = [TAG] if tag else []
-    for declared, hint in fields_of(cls):
-        default = default_of(declared)
-        properties[declared.name] = _property(hint, about(declared), default, defs)
-        if default is MISSING or (cls is POOL_IN_FILE and declared.name == NAME):
-            required.append(declared.name)
-            properties[declared.name].pop("default", None)
-    if PRESET in properties:
-        properties[PRESET]["description"] += "\n" + "\n".join(f"{name}: {p.trades}" for name, p in PRESETS.items())
-    described = {"description": cleandoc(str(cls.__doc__))} if _is_described(cls) else {}
-    needs = {"required": required} if required else {}
-    return {**described, "type": "object", "properties": properties, **needs, "additionalProperties": False}
+DEFAULT = "default"
 
 
-def _is_described(cls: type) -> bool:
-    """Dataclasses without a docstring get their signature as one."""
-    return bool(cls.__doc__) and not str(cls.__doc__).startswith(f"{cls.__name__}(")
+@dataclass(frozen=True, slots=True)
+class Trace:
+    origin: str
+    place: Keys | None = None  # in the file, if it is written there
 
 
-def _property(hint: Any, said: FieldInfo | None, default: Any, defs: dict[str, Schema]) -> Schema:
-    result = dict(_of_type(hint, said, defs))
-    if said:
-        result["description"] = _description(said)
-    # A section's defaults stand at its fields, unless this one's differ from them.
-    if default is not MISSING and not (is_table(hint) and default == type(default)()):
-        result["default"] = _plain_default(default, hint)
-    return result
+@dataclass(slots=True)
+class MergedLayers:
+    """A policy in the making, as plain data."""
+
+    value: dict[str, Plain] = field(default_factory=lambda: dict(to_plain(Policy(pools=()), full=True)))
+    traces: dict[Keys, Trace] = field(default_factory=dict)  # of everything that is not a default
+    broken: set[Keys] = field(default_factory=set)  # what was written but cannot be used
+
+    def add_pool(self, place: Keys) -> Keys:
+        """A pool of defaults; what it has not written itself would stand at `place`."""
+        pools = self.value["pools"]
+        pools.append(to_plain(Pool(), full=True))
+        keys = ("pools", len(pools) - 1)
+        self.traces[keys] = Trace(DEFAULT, place)
+        return keys
+
+    def lay(self, layer: LenientValue, parts: Mapping[str, Part], origin: str, under: Keys = ()) -> None:
+        """Puts what `layer` says of these parts over what is there: tables merge, all else replaces."""
+        for key, value in layer.value.items():
+            if key in parts:
+                self._lay(value, parts[key].hint, layer.places, origin, (*under, key), (key,))
+        self.broken |= {(*under, *keys) for keys in layer.broken if keys[0] in parts}
+
+    def origin(self, keys: Keys) -> str:
+        trace = self.traces.get(keys)
+        return trace.origin if trace else DEFAULT
+
+    def is_written(self, keys: Keys) -> bool:
+        trace = self.traces.get(keys)
+        return trace is not None and trace.place is not None
+
+    def place(self, keys: Keys) -> Keys:
+        """Where in the file this stands, or would."""
+        for length in range(len(keys), 0, -1):
+            trace = self.traces.get(keys[:length])
+            if trace and trace.place is not None:
+                return (*trace.place, *keys[length:])
+        return keys
+
+    def is_unsure(self, keys: Keys) -> bool:
+        """Something written here, or around it, or inside it, cannot be used."""
+        return any(lost[: len(keys)] == keys or keys[: len(lost)] == lost for lost in self.broken)
+
+    def _lay(self, value: Plain, hint: Any, places: Mapping[Keys, Keys], origin: str, keys: Keys, source: Keys) -> None:
+        if is_table(hint):
+            self.traces[keys] = Trace(origin, places.get(source))
+            for key, each in value.items():
+                inner = part(hint, value, key)
+                if inner:
+                    self._lay(each, inner.hint, places, origin, (*keys, key), (*source, key))
+            return
+        self._forget(keys)
+        holder: Any = self.value
+        for key in keys[:-1]:
+            holder = holder[key]
+        holder[keys[-1]] = value
+        for inside in _nodes(value):
+            self.traces[*keys, *inside] = Trace(origin, places.get((*source, *inside)))
+
+    def _forget(self, keys: Keys) -> None:
+        self.traces = {at: trace for at, trace in self.traces.items() if at[: len(keys)] != keys}
+        self.broken = {at for at in self.broken if at[: len(keys)] != keys}
 
 
-def _plain_default(default: Any, hint: Any) -> Plain:
-    plain = to_plain(default, full=True)
-    if is_tagged(hint) and default is not None:
-        return {TAG: kind_of(type(default)), **plain}
-    return list(plain) if isinstance(plain, tuple) else plain
-
-
-def _description(said: FieldInfo) -> str:
-    unit = f" ({said.unit})" if said.unit else ""
-    hint = f". {said.hint[0].upper()}{said.hint[1:]}" if said.hint else ""
-    return f"{said.why}{unit}{hint}"
-
-
-def _of_type(hint: Any, said: FieldInfo | None, defs: dict[str, Schema]) -> Schema:
-    origin = get_origin(hint)
-    inner = item(hint)
-    if inner:
-        return {"type": "array", "items": _of_type(inner.hint, None, defs)}
-    if is_tagged(hint):
-        return {"oneOf": [_reference(cls, defs, tag=kind_of(cls)) for cls in classes_of(hint)]}
-    if origin in (Union, UnionType):
-        members = [_of_type(member, said, defs) for member in get_args(hint) if member is not NoneType]
-        none: list[Schema] = [{"type": "null"}] if NoneType in get_args(hint) else []
-        return {"anyOf": [*members, *none]}
-    if origin is Literal:
-        return {"enum": list(get_args(hint))}
-    if is_table(hint) and origin:
-        return {"type": "object", "additionalProperties": _of_type(get_args(hint)[1], None, defs)}
-    if is_table(hint):
-        return _reference(hint, defs, tag=None)
-    if issubclass(hint, Enum):
-        return {"enum": [each.value for each in hint]}
-    if hint is timedelta:
-        return {"anyOf": [{"type": "number", **_limits(said)}, _DURATION]}
-    if hint is str:
-        return {"type": "string", "pattern": r"\S"} if said else {"type": "string"}
-    return {**_SCALARS[hint], **_limits(said)}
-
-
-def _limits(said: FieldInfo | None) -> Schema:
-    if said is None:
-        return {}
-    limits = {"minimum": said.at_least, "exclusiveMinimum": said.above, "maximum": said.at_most}
-    return {word: limit for word, limit in limits.items() if limit is not None}
-
-
-def _reference(cls: type, defs: dict[str, Schema], *, tag: str | None) -> Schema:
-    name = tag or cls.__name__
-    if name not in defs:
-        defs[name] = {}  # so that a class may contain itself
-        defs[name] = _object(cls, defs, tag=tag)
-    return {"$ref": f"#/$defs/{name}"}
+def _nodes(value: Plain) -> Iterator[Keys]:
+    yield ()
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in parts:
+        for inside in _nodes(each):
+            yield (key, *inside)

@@ -3,12 +3,16 @@
 It takes parsed content (what YAML or JSON gives), so that nothing here needs a parser.
 """
 
+import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
 
 from nodefleet.model.serialization import (
     IssueCode,
@@ -33,43 +37,22 @@ from nodefleet.policy.file_schema import (
     PRESET,
     PRESETS,
     SHARED_PARTS,
+    SOME_ITEM,
     Keys,
+    LenientValue,
+    MergedLayers,
     Part,
-    is_table,
     item,
     leaves,
     part,
     path_of,
 )
-from nodefleet.policy.pool import Pool
-from nodefleet.policy.schedule import active_windows, schedule_conflicts, utc_offset
+from nodefleet.policy.pool import Pool, Window
 
 # ── lenient decoding ─────────────────────────────────────────────────────────────────────────────────────────────────
 # What can be used of something an operator wrote, and what cannot.
 #
 # A wrong value must not hide the next one: it is left out and noted, and the rest is checked as if it were not there.
-
-
-SOME_ITEM = "some item"  # stands for items that were left out of a list
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LenientValue:
-    """The usable part of a value. All keys count from that value on; `places` says where each part stands."""
-
-    value: Plain
-    places: Mapping[Keys, Keys]
-    broken: frozenset[Keys] = frozenset()
-
-    def inside(self, at: Keys) -> "LenientValue":
-        """The same of one part."""
-        value = self.value
-        for key in at:
-            value = value[key]
-        depth = len(at)
-        places = {keys[depth:]: place for keys, place in self.places.items() if keys[:depth] == at}
-        broken = frozenset(keys[depth:] for keys in self.broken if keys[:depth] == at)
-        return LenientValue(value=value, places=places, broken=broken)
 
 
 def decode_leniently(expected: Part, data: Plain, at: Keys, problems: list[ValidationIssue]) -> LenientValue | None:
@@ -122,91 +105,6 @@ def _join(value: Plain, parts: Iterable[tuple[str | int, LenientValue]], lost: s
         places |= {(key, *keys): place for keys, place in each.places.items()}
         broken |= {(key, *keys) for keys in each.broken}
     return LenientValue(value=value, places=places, broken=frozenset(broken))
-
-
-# ── merge of defaults, preset, file and pool ─────────────────────────────────────────────────────────────────────────
-# Defaults, preset, file and pool laid over each other. Who said what is kept: `policy show` and problems name it.
-
-
-DEFAULT = "default"
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    origin: str
-    place: Keys | None = None  # in the file, if it is written there
-
-
-@dataclass(slots=True)
-class MergedLayers:
-    """A policy in the making, as plain data."""
-
-    value: dict[str, Plain] = field(default_factory=lambda: dict(to_plain(Policy(pools=()), full=True)))
-    traces: dict[Keys, Trace] = field(default_factory=dict)  # of everything that is not a default
-    broken: set[Keys] = field(default_factory=set)  # what was written but cannot be used
-
-    def add_pool(self, place: Keys) -> Keys:
-        """A pool of defaults; what it has not written itself would stand at `place`."""
-        pools = self.value["pools"]
-        pools.append(to_plain(Pool(), full=True))
-        keys = ("pools", len(pools) - 1)
-        self.traces[keys] = Trace(DEFAULT, place)
-        return keys
-
-    def lay(self, layer: LenientValue, parts: Mapping[str, Part], origin: str, under: Keys = ()) -> None:
-        """Puts what `layer` says of these parts over what is there: tables merge, all else replaces."""
-        for key, value in layer.value.items():
-            if key in parts:
-                self._lay(value, parts[key].hint, layer.places, origin, (*under, key), (key,))
-        self.broken |= {(*under, *keys) for keys in layer.broken if keys[0] in parts}
-
-    def origin(self, keys: Keys) -> str:
-        trace = self.traces.get(keys)
-        return trace.origin if trace else DEFAULT
-
-    def is_written(self, keys: Keys) -> bool:
-        trace = self.traces.get(keys)
-        return trace is not None and trace.place is not None
-
-    def place(self, keys: Keys) -> Keys:
-        """Where in the file this stands, or would."""
-        for length in range(len(keys), 0, -1):
-            trace = self.traces.get(keys[:length])
-            if trace and trace.place is not None:
-                return (*trace.place, *keys[length:])
-        return keys
-
-    def is_unsure(self, keys: Keys) -> bool:
-        """Something written here, or around it, or inside it, cannot be used."""
-        return any(lost[: len(keys)] == keys or keys[: len(lost)] == lost for lost in self.broken)
-
-    def _lay(self, value: Plain, hint: Any, places: Mapping[Keys, Keys], origin: str, keys: Keys, source: Keys) -> None:
-        if is_table(hint):
-            self.traces[keys] = Trace(origin, places.get(source))
-            for key, each in value.items():
-                inner = part(hint, value, key)
-                if inner:
-                    self._lay(each, inner.hint, places, origin, (*keys, key), (*source, key))
-            return
-        self._forget(keys)
-        holder: Any = self.value
-        for key in keys[:-1]:
-            holder = holder[key]
-        holder[keys[-1]] = value
-        for inside in _nodes(value):
-            self.traces[*keys, *inside] = Trace(origin, places.get((*source, *inside)))
-
-    def _forget(self, keys: Keys) -> None:
-        self.traces = {at: trace for at, trace in self.traces.items() if at[: len(keys)] != keys}
-        self.broken = {at for at in self.broken if at[: len(keys)] != keys}
-
-
-def _nodes(value: Plain) -> Iterator[Keys]:
-    yield ()
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in parts:
-        for inside in _nodes(each):
-            yield (key, *inside)
 
 
 # ── loading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -345,6 +243,112 @@ def _written_value(data: Plain, place: Keys, value: object) -> Plain:
 def _once(problems: list[ValidationIssue]) -> list[ValidationIssue]:
     """What holds for every pool is wrong once, not once for each."""
     return list({(problem.path, problem.wrong, problem.right): problem for problem in problems}.values())
+
+
+# ── cron expressions and time zones ──────────────────────────────────────────────────────────────────────────────────
+# Worked out here so that the core needs neither.
+#
+# A window opens at each match of its cron, read in its time zone, and stays open for so much real time: when the clocks
+# change it lasts as long as on any other day. A time that the change skips opens right after it; one that comes twice
+# opens the first time, and both times if its minute or hour is a `*`.
+
+
+_FIELDS = 5
+_FIRST_STRETCH = timedelta(hours=2)
+_LONGEST_CHANGE = timedelta(hours=3)  # of the clocks, with room to spare
+_MINUTE = timedelta(minutes=1)
+_SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def active_windows(policy: Policy, now: datetime) -> tuple[ActiveWindow, ...]:
+    """The windows of all pools that are open at `now`."""
+    found = []
+    for pool in policy.pools:
+        for window in pool.windows:
+            opened = _last_opening(window, ZoneInfo(window.time_zone or policy.time_zone), now)
+            if opened:
+                until = opened + window.lasting
+                found.append(
+                    ActiveWindow(pool=pool.name, name=window.name, until=until, min=window.min, max=window.max)
+                )
+    return tuple(found)
+
+
+def utc_offset(policy: Policy, now: datetime) -> timedelta:
+    """How far the policy's time zone is ahead of UTC at `now`."""
+    return now.astimezone(ZoneInfo(policy.time_zone)).utcoffset() or timedelta(0)
+
+
+def schedule_conflicts(policy: Policy) -> Iterator[Conflict]:
+    """Time zones and cron expressions that do not exist."""
+    yield from _zone(policy.time_zone, ("time_zone",))
+    for number, pool in enumerate(policy.pools):
+        for index, window in enumerate(pool.windows):
+            at = ("pools", number, "windows", index)
+            yield from _cron(window.cron, (*at, "cron"))
+            if window.time_zone is not None:
+                yield from _zone(window.time_zone, (*at, "time_zone"))
+
+
+def _last_opening(window: Window, zone: ZoneInfo, now: datetime) -> datetime | None:
+    """The last match before or at `now` whose window is still open, in UTC."""
+    stretch = min(_FIRST_STRETCH, window.lasting)
+    while True:
+        last = max((each for each in _openings(window.cron, zone, now - stretch, now) if each <= now), default=None)
+        if last and now < last + window.lasting:
+            return last
+        if stretch == window.lasting:
+            return None
+        stretch = min(2 * stretch, window.lasting)
+
+
+def _openings(cron: str, zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
+    """Matches between start and end, and a few around them, in UTC.
+
+    CronSim reads the wall clock without a zone: with one, it skips matches where the clocks change by half an hour.
+    """
+    minute, hour, *_ = cron.split()
+    repeats = minute.startswith("*") or hour.startswith("*")
+    for match in CronSim(cron, (start - _LONGEST_CHANGE).astimezone(zone).replace(tzinfo=None)):
+        wall = match
+        while _is_skipped(wall, zone):
+            wall += _MINUTE
+        opened = wall.replace(tzinfo=zone).astimezone(UTC)
+        if opened > end:
+            return
+        yield opened
+        if repeats:
+            yield wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+
+
+def _is_skipped(wall: datetime, zone: ZoneInfo) -> bool:
+    """Whether the clocks never show this time."""
+    return wall.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).replace(tzinfo=None) != wall
+
+
+def _cron(expression: str, keys: Keys) -> Iterator[Conflict]:
+    right = 'write five fields, for example "0 8 * * 1-5" for 8:00 from Monday to Friday'
+    wrong = ""
+    try:
+        if len(expression.split()) != _FIELDS:
+            wrong = "has not five fields"
+        elif next(CronSim(expression, _SOME_DAY), None) is None:
+            wrong = "never comes"
+    except (CronSimError, ValueError) as error:
+        wrong = f"is not a cron expression ({str(error).lower()})"
+    if wrong:
+        yield Conflict(keys=keys, value=expression, wrong=wrong, right=right)
+
+
+def _zone(name: str, keys: Keys) -> Iterator[Conflict]:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        close = difflib.get_close_matches(name, available_timezones(), n=1)
+        right = f"did you mean {close[0]}?" if close else "write an IANA name, for example UTC or Europe/Berlin"
+        yield Conflict(
+            keys=keys, value=name, wrong="is not a known time zone", right=right, code=IssueCode.UNKNOWN_NAME
+        )
 
 
 # ── reader for the loop ──────────────────────────────────────────────────────────────────────────────────────────────

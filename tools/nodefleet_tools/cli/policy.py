@@ -13,13 +13,13 @@ from nodefleet.model.names import pluralize
 from nodefleet.model.serialization import to_plain
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.file_schema import Keys, Leaf, leaves, path_of
-from nodefleet.policy.file_schema import schema as policy_schema
 from nodefleet.policy.loading import Loaded
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.cli.input_file import name_of
 from nodefleet_tools.cli.outcome import issue_plain, print_json
 from nodefleet_tools.cli.policy_file import policy_or_exit
 from nodefleet_tools.cli.reviewing import reviewed_or_exit
+from nodefleet_tools.policy_schema import schema as policy_schema
 
 _ONE = {unit: unit.removesuffix("s") for unit in ("nodes", "days", "jobs", "pods", "growths", "readings", "runners")}
 

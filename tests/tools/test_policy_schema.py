@@ -10,8 +10,9 @@ from jsonschema import Draft202012Validator
 
 from nodefleet.model.serialization import ValidationError, to_plain
 from nodefleet.policy.cluster import Policy
-from nodefleet.policy.file_schema import PRESETS, schema
+from nodefleet.policy.file_schema import PRESETS
 from nodefleet.policy.loading import load
+from nodefleet_tools.policy_schema import schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = sorted(set((DOCS / "examples").glob("*.yaml")) - {DOCS / "examples" / "kubernetes.yaml"})  # no policy

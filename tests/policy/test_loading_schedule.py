@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from nodefleet.model.snapshot import ActiveWindow
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.file_schema import path_of
+from nodefleet.policy.loading import active_windows, schedule_conflicts, utc_offset
 from nodefleet.policy.pool import Pool, Window
-from nodefleet.policy.schedule import active_windows, schedule_conflicts, utc_offset
 from support.wording import assert_wording
 
 MINUTE = timedelta(minutes=1)
