@@ -334,6 +334,11 @@ class PoolContext:
         return max(0, self.pool.limits.min - self.count.capacity)
 
     @property
+    def is_announced(self) -> bool:
+        """EC2 has announced to take one of its workers, now or later."""
+        return any(worker.notice or worker.planned for worker in self.workers)
+
+    @property
     def fleet_size_for_pods(self) -> FleetSize:
         """Pods that wait now wait although every node that is ready now is there, whatever was measured last."""
         return replace(self.fleet_size, covered=count_covered(self.workers, NOT_ASKED))

@@ -164,7 +164,7 @@ def decide_pool(
             or plan_hold(ctx, cluster, reason, bounds, memory, turn)
         )
     ground = partial(cluster.ground, ctx, ctx.before.backoffs)  # its budgets count all pods, for few workers at most
-    kept = (*rotation.drain_alerts(ctx, ground), *interruption.held_alerts(ctx, ground))
+    kept = (*rotation.drain_alerts(ctx, ground), *(interruption.held_alerts(ctx, ground) if ctx.is_announced else ()))
     signals = replace(signals, alerts=(*signals.alerts, *doubt.alerts, *turn.alerts, *kept))
     steps = (*cleaning.steps, *standby.steps)
     decision = _decision(ctx, signals, bounds, resolved, pool_plan, membership.losses, held, steps)
@@ -273,7 +273,7 @@ def _decision(
         overruled=resolved.overruled,
         votes=(*explain.render_votes(signals.votes), *([f"forecast: {signals.grade}"] if signals.grade else ())),
         plan=(
-            *interruption.plan_interruptions(ctx.workers, pool, seen),
+            *(interruption.plan_interruptions(ctx.workers, pool, seen) if ctx.is_announced else ()),
             *rotation.retirement_alerts(ctx.workers, pool),
             *unhealthy.uncordon_stale(ctx.workers, pool),
             *unhealthy.plan_replacements(ctx.workers, pool, ctx.count, lost, held, seen, most=ctx.limit),

@@ -13,7 +13,7 @@ from statistics import fmean
 
 from nodefleet.engine.forecast.forecaster import Forecaster, ForecastWindow, Learning, Outlook
 from nodefleet.engine.forecast.sizing import Prices, Sizes, is_close, size
-from nodefleet.engine.signals.predictive import nodes_for
+from nodefleet.engine.signals.evaluate import nodes_for
 from nodefleet.policy.demand import Adaptive as AdaptiveRules
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.play import DAY, Conditions, Grade, Reading

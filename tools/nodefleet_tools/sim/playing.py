@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeAlias
 
-from nodefleet.engine.signals.predictive import learn_profile
+from nodefleet.engine.signals.evaluate import learn_profile
 from nodefleet.errors import NodeFleetError
 from nodefleet.model.decision import Event
 from nodefleet.model.inventory import Notice

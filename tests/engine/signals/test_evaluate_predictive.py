@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodefleet.capacity import FleetSize
-from nodefleet.engine.signals.predictive import evaluate_forecast, learn_profile
+from nodefleet.engine.signals.evaluate import evaluate_forecast, learn_profile
 from nodefleet.engine.signals.vote import Abstain, ScaleUp
 from nodefleet.model.snapshot import Reading
 from nodefleet.model.state import Forecast, HourLoad
