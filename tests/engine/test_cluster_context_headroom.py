@@ -1,23 +1,25 @@
 """Headroom: spare capacity as a floor, sized with placeholder pods."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from nodefleet.capacity import with_peak
-from nodefleet.engine.cluster_context import ClusterContext
-from nodefleet.engine.context import relative_load
+from nodefleet.engine.cluster_context import ClusterContext, list_placeholders
+from nodefleet.engine.context import PoolContext, relative_load
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
-from nodefleet.model.inventory import Effect, Resources, Taint
+from nodefleet.model.inventory import Effect, InstanceType, Resources, Taint
 from nodefleet.model.operations import Launch, Removal
 from nodefleet.model.snapshot import Scale
 from nodefleet.model.state import HourLoad, Memory, PoolMemory
+from nodefleet.phases import derive_workers
 from nodefleet.policy.constraints import check
 from nodefleet.policy.demand import Headroom
 from nodefleet.policy.pool import Cooldown, Limits, Pool, Predictive
-from support.builders import GIB, NOON, after, look, node, only, pod, waiting
+from support.builders import GIB, NOON, SMALL, after, look, node, only, pod, waiting
 from support.decisions import KNOWN, alerts, bought, calm_look, opened, with_pool
 from support.wording import assert_wording
 
@@ -35,6 +37,13 @@ def half_full(number):
 
 def wanted(decision):
     return [bound.nodes for bound in only(decision).bounds if bound.kind is BoundSource.HEADROOM]
+
+
+def placeholders(seen, rules):
+    """How many pods the pool keeps room for."""
+    fleet = derive_workers(seen, rules)
+    ctx = PoolContext.of(rules.pools[0], rules, seen, KNOWN.pool("default"), fleet)
+    return sum(map(len, list_placeholders(ctx, ClusterContext.of(seen, rules, fleet))))
 
 
 def test_without_headroom_there_is_no_bound():
@@ -77,6 +86,32 @@ def test_a_booting_node_counts_so_nothing_is_bought_twice():
 )
 def test_amounts(headroom, more):
     assert bought(decide(look(3, pods=half_full(3)), KNOWN, keeping(**headroom))) == more
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(30, 3), (20, 2), (7, 1), (100, 10)])
+def test_a_share_of_pods_of_many_sizes_is_no_pod_more(percent, expected):
+    """Their mean is no whole number, of millicores or of bytes."""
+    sizes = [Resources(cpu=101 + n % 2, memory=1_000_001 + n // 9) for n in range(10)]
+    pods = [pod(f"web-{n}", f"w{n % 3:03}", requests=size) for n, size in enumerate(sizes)]
+    assert placeholders(look(3, pods=pods), keeping(percent=percent)) == expected
+
+
+def test_seven_percent_of_a_hundred_pods_are_seven():
+    pods = [pod(f"web-{n}", f"w{n % 9:03}", requests=Resources(cpu=10, memory=1000)) for n in range(100)]
+    assert placeholders(look(9, pods=pods), keeping(percent=7)) == 7
+
+
+ONE_GPU = InstanceType(name="t3.small", resources=replace(SMALL, extended={"nvidia.com/gpu": 1}))
+
+
+@pytest.mark.parametrize(("with_gpu", "more"), [(3, 2), (1, 0), (0, 0)])
+def test_room_for_more_pods_with_gpus_has_gpus(with_gpu, more):
+    """As most of the pods have one; CPU and memory would do on the nodes that there are."""
+    sizes = [Resources(cpu=200, memory=GIB // 8, extended={"nvidia.com/gpu": int(n < with_gpu)}) for n in range(3)]
+    pods = [pod(f"train-{n}", f"w{n:03}", requests=size) for n, size in enumerate(sizes)]
+    nodes = [node(n, allocatable=ONE_GPU.resources) for n in range(3)]
+    seen = look(3, pods=pods, nodes=nodes, catalog=(ONE_GPU,))
+    assert bought(decide(seen, KNOWN, keeping(pods=2))) == more
 
 
 def test_without_running_pods_a_placeholder_is_as_large_as_a_node():

@@ -138,6 +138,7 @@ class ClusterContext:
 # nothing has to be evicted before a real pod can start.
 
 _GIB = 1 << 30
+_NOISE = 1e-9  # of a product of floats: 7 % of 100 pods are not eight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,13 +198,14 @@ def _demands(ctx: PoolContext, cluster: ClusterContext) -> list[_Demand]:
     nodes = [worker.node.name for worker in ctx.workers if worker.node and worker.is_capacity]
     running = [pod.requests for name in nodes for pod in cluster.pods_by_node.get(name, ()) if pod.movable]
     times = headroom_times(ctx.pool, ctx.before, ctx.observation)
-    size = _pod_size(rules, running, node)
+    size = _pod_size(rules, running, node, templates)
     demands = []
     if spare := spare_nodes(ctx.pool, ctx.fleet_size.peaks, ctx.observation.at, times):
         described = f"{pluralize(spare, 'node', 'nodes')}"
         demands.append(_Demand(count=spare, size=node, described=described))
-    if pods := ceil(times * _pods(rules, running, size, node)):
+    if pods := ceil(times * _pods(rules, running, size, node) - _NOISE):
         described = f"{pluralize(pods, 'pod', 'pods')} of {size.cpu}m CPU and {figure(size.memory / (1 << 20))} MiB"
+        described += "".join(f" and {count} {name}" for name, count in size.extended.items())
         demands.append(_Demand(count=pods, size=size, described=described))
     return demands
 
@@ -216,14 +218,22 @@ def _smallest(templates: Sequence[Template]) -> Resources:
     )
 
 
-def _pod_size(rules: Headroom, running: Sequence[Resources], node: Resources) -> Resources:
-    """What one placeholder asks for: as configured, else the mean of the running pods, else a whole node."""
-    asked = total(running)
-    cpu = round(1000 * rules.pod_cpu) if rules.pod_cpu else asked.cpu // max(len(running), 1)
-    memory = round(_GIB * rules.pod_memory) if rules.pod_memory else asked.memory // max(len(running), 1)
+def _pod_size(
+    rules: Headroom, running: Sequence[Resources], node: Resources, templates: Sequence[Template]
+) -> Resources:
+    """What one placeholder asks for: as configured, else the mean of the running pods, else a whole node.
+
+    Devices too, as GPUs are what pods of such a pool wait for: as many as most of the running pods have."""
+    asked, number = total(running), max(len(running), 1)
+    # A mean that is rounded down would make 20 % of ten pods three.
+    cpu = round(1000 * rules.pod_cpu) if rules.pod_cpu else ceil(asked.cpu / number)
+    memory = round(_GIB * rules.pod_memory) if rules.pod_memory else ceil(asked.memory / number)
     if not cpu and not memory:
         return node
-    return Resources(cpu=min(cpu, node.cpu), memory=min(memory, node.memory))
+    usual = {name: round(count / number) for name, count in asked.extended.items()}
+    most = {name: max(each.free.extended.get(name, 0) for each in templates) for name in usual}
+    devices = {name: min(count, most[name]) for name, count in usual.items() if count and most[name]}
+    return Resources(cpu=min(cpu, node.cpu), memory=min(memory, node.memory), extended=devices)
 
 
 def _pods(rules: Headroom, running: Sequence[Resources], size: Resources, node: Resources) -> float:
