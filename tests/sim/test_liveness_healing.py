@@ -2,6 +2,7 @@
 
 import pytest
 
+from nodefleet.model.alerts import AlertKind
 from nodefleet_tools.sim.chaos.planted import PLANTED
 from nodefleet_tools.sim.rules import Rule
 from nodefleet_tools.sim.world import World
@@ -40,3 +41,23 @@ def test_nothing_is_demanded_while_launches_do_not_work():
         made.world.shop.quota = 3
         made.calm(60)
     assert made.world.violations == []
+
+
+@pytest.mark.parametrize(("workers", "every", "silent"), [(1, 4, 130), (3, 7, 150), (3, 30, 150)])
+def test_a_node_that_is_ready_again_each_time_before_it_is_replaced_does_not_make_the_fleet_grow_and_shrink(
+    workers, every, silent
+):
+    world = World(policy={"limits": {"min": 1, "max": 3}, "cooldown": {"down": 300}})
+    machines = world.add_workers(workers)
+    world.deploy("shop", replicas=2, cpu=200)
+    world.settle()
+    cluster = Cluster(world).must_live()
+    flapping = world.node_of(machines[0]).name
+    for tick in range(150):
+        if tick % every == 0 and flapping in world.kube.nodes:
+            world.nodes.silence(flapping, for_seconds=silent)
+        cluster.calm(1)
+    grown = [event for event in world.table.events if event.kind is AlertKind.SCALE_UP]
+    assert len(grown) <= 2
+    assert flapping not in world.kube.nodes, "what is given back is the node that was not ready"
+    assert world.violations == []

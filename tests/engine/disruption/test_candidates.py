@@ -59,11 +59,26 @@ def detail(leaving, worker):
 
 def order(seen):
     everyone, ground = setting(seen)
-    return [worker.name for worker in rank_candidates(everyone, ground, ANY_MARKET.market)]
+    return [worker.name for worker in rank_candidates(everyone, ground, ANY_MARKET)]
 
 
 def test_the_zone_with_the_most_nodes_goes_first():
     assert order(look([0, 2, 4, 1], pods=[], idle={"w001": 99.0}))[-1] == "w001"
+
+
+def unready_once(joined, again):
+    """Workers 0 and 2; the second, a busy one, was launched at noon yesterday, and ready again so long after that."""
+    nodes = (node(0, ready_changed_at=after(joined - 86400)), node(2, ready_changed_at=after(again - 86400)))
+    return look([], pods=[], instances=(instance(0), instance(2)), nodes=nodes, idle={"w000": 99.0, "w002": 1.0})
+
+
+@pytest.mark.parametrize(("again", "first"), [(299, "w000"), (300, "w002"), (80_000, "w002")])
+def test_before_that_one_that_was_not_ready_since_it_joined(again, first):
+    assert order(unready_once(60, again))[0] == first
+
+
+def test_where_all_were_not_ready_as_when_the_api_server_was_away_none_of_them_goes_before_the_others():
+    assert order(unready_once(80_000, 80_010)) == ["w000", "w002"]
 
 
 def test_then_the_idlest():

@@ -1,8 +1,8 @@
 """Candidates for removal, for every other node the reason why it stays, and the removals that begin.
 
 A node may leave when nothing protects it and all its pods have somewhere to go. Order: what EC2 has announced to take,
-the market above its share, the zone with the most nodes, what is due for rotation, the highest CPU idle, the fewest
-pods, the name. Nodes behind the first choice are outranked, not examined.
+the market above its share, what was not ready since it joined, the zone with the most nodes, what is due for rotation,
+the highest CPU idle, the fewest pods, the name. Nodes behind the first choice are outranked, not examined.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import Create, Removal, RemovalReason
 from nodefleet.model.snapshot import Observation
 from nodefleet.model.workload import Pod
-from nodefleet.policy.pool import MarketMix, Pool
+from nodefleet.policy.pool import Health, Pool
 
 _WHATEVER_ROOM = frozenset(  # reasons to stay that one node more does not end
     {
@@ -83,7 +83,7 @@ def select_candidates(
     under_way = sum(_leaves_by_choice(worker) for worker in workers)
     free = min(number, pool.budgets.removals - under_way)
     chosen: list[Worker] = []
-    for worker in candidates if only is not None else rank_candidates(candidates, removal_context, pool.market):
+    for worker in candidates if only is not None else rank_candidates(candidates, removal_context, pool):
         if len(chosen) >= free:
             stays[worker.id] = _behind(worker, chosen, under_way, pool)
             continue
@@ -105,18 +105,19 @@ def is_held_fast(worker: Worker, pool: Pool, removal_context: RemovalContext) ->
     return kept if kept and kept.reason in _WHATEVER_ROOM else None
 
 
-def rank_candidates(workers: Iterable[Worker], removal_context: RemovalContext, mix: MarketMix) -> list[Worker]:
+def rank_candidates(workers: Iterable[Worker], removal_context: RemovalContext, pool: Pool) -> list[Worker]:
     """Who goes first."""
     everyone = list(workers)
-    above = above_share(everyone, mix)
+    above = above_share(everyone, pool.market)
     per_zone = Counter(worker.zone for worker in everyone)
     pods = removal_context.pods or {}
 
-    def order(worker: Worker) -> tuple[bool, bool, int, bool, float, int, str]:
+    def order(worker: Worker) -> tuple[bool, bool, bool, int, bool, float, int, str]:
         movable = sum(pod.movable for pod in pods.get(worker.name, ()))
         return (
             not (worker.planned or worker.ailment),
             market_of(worker) is not above,
+            not _was_unready(worker, pool.health),
             -per_zone[worker.zone],
             worker.id not in removal_context.rotating,
             -removal_context.idle.get(worker.name, 0.0),
@@ -125,6 +126,15 @@ def rank_candidates(workers: Iterable[Worker], removal_context: RemovalContext, 
         )
 
     return sorted(everyone, key=order)
+
+
+def _was_unready(worker: Worker, health: Health) -> bool:
+    """It became ready again long after it had joined, and may do so once more: each time costs another node that is
+    launched in its place and given back."""
+    node, instance = worker.node, worker.instance
+    if node is None or instance is None or node.ready_changed_at is None:
+        return False
+    return node.ready_changed_at - instance.launched_at >= health.join_limit
 
 
 class _Left:
