@@ -2,7 +2,7 @@
 
 A warm function keeps what is expensive to make (clients, connections, the catalogue of types) from run to run: a
 `WarmFunction`, which the handlers own. Libraries are imported where they are needed: `notify` never loads the
-Kubernetes client.
+Kubernetes client. What only `notify` or `report` needs is in its handler.
 """
 
 import json
@@ -20,11 +20,8 @@ from nodefleet.adapters.concurrency import Threads
 from nodefleet.adapters.credentials import Redactor
 from nodefleet.adapters.telemetry import LambdaTelemetry
 from nodefleet.errors import MalformedError, MisconfiguredError, NodeFleetError, UnavailableError
-from nodefleet.model.inventory import InstanceType
 from nodefleet.model.names import Metric, pluralize
-from nodefleet.model.snapshot import Deployment, KnownPrices, TuningResult
-from nodefleet.model.state import Memory
-from nodefleet.policy.cluster import Policy
+from nodefleet.model.snapshot import Deployment, KnownPrices
 from nodefleet.ports import (
     Archive,
     Cloud,
@@ -37,7 +34,7 @@ from nodefleet.ports import (
     Telemetry,
     Time,
 )
-from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
+from nodefleet.settings import BUCKET, Settings, settings_in
 
 if TYPE_CHECKING:
     from nodefleet.adapters.aws.instance_types import Answers
@@ -46,8 +43,6 @@ if TYPE_CHECKING:
     from nodefleet.adapters.dynamodb.table import DynamoRegistry
     from nodefleet.adapters.kubernetes.cluster import ReconnectingCluster
     from nodefleet.adapters.prometheus import PrometheusClient
-    from nodefleet.adapters.slack.webhook import Notifier
-    from nodefleet.notifications.approvals import Approver
     from nodefleet.policy.loading import PolicyReader
 
 KEPT_FOR = timedelta(hours=1)  # then a changed deployment is noticed by a warm function too
@@ -56,6 +51,11 @@ KEPT_CLUSTERS = 20  # that a warm function keeps the clients of: about 5 MB each
 
 def now() -> datetime:
     return utc_now()
+
+
+def time_of(context: Any) -> Time:
+    """The clock of this invocation, and how long it may take."""
+    return LambdaTime(context)
 
 
 def owner(context: Any) -> str:
@@ -110,21 +110,6 @@ class NoArchive:
 
     def fetch(self, key: str) -> bytes:
         raise UnavailableError("S3", f"no bucket to fetch {key} from: set {BUCKET}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reporter:
-    """What the weekly report is made of."""
-
-    store: Store
-    history: History
-    policy: Policy
-    catalog: tuple[InstanceType, ...]
-    own_usd: Mapping[str, float]  # a month, as the deployment says
-    memory: Memory  # of the last iteration
-    tuned: tuple[TuningResult, ...]
-    now: datetime
-    telemetry: Telemetry
 
 
 class WarmFunction:
@@ -348,7 +333,7 @@ class WarmFunction:
             telemetry.calls = self._since_now(warm)
             yield Runtime(
                 cluster_id=cluster,
-                time=LambdaTime(context),
+                time=time_of(context),
                 store=store,
                 history=self.history_of(cluster),
                 cloud=warm.cloud,
@@ -381,7 +366,7 @@ class WarmFunction:
             opt_in=self.settings.opt_in,
             only_those=self.settings.only_those,
         )
-        common.present.telemetry, common.present.time = telemetry, LambdaTime(context)
+        common.present.telemetry, common.present.time = telemetry, time_of(context)
         try:
             yield telemetry
         finally:
@@ -419,87 +404,6 @@ class WarmFunction:
         owners = [cluster for cluster in (named if self.settings.registry else served) if cluster in served]
         own = {cluster: frozenset(each for each in instances if tagged.get(each) == cluster) for cluster in owners}
         return {cluster: members for cluster, members in own.items() if members}
-
-    @contextmanager
-    def reporter(self, cluster: str, context: Any) -> Iterator[Reporter]:
-        from nodefleet.adapters.aws.ec2 import Ec2  # noqa: PLC0415
-        from nodefleet.reconcile.observe import resolve_policy  # noqa: PLC0415
-
-        with self.telemetry(cluster, context) as telemetry:
-            store, history = self.store_of(cluster), self.history_of(cluster)
-            state = store.state()
-            policy = resolve_policy(state, self.shared.policies, utc_now()).policy
-            prices = state.deployment.prices if state.deployment else {}
-            session = self.session_in(state.deployment.region if state.deployment else "")
-            types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
-            yield Reporter(
-                store=store,
-                history=history,
-                policy=policy,
-                catalog=self._catalog(
-                    Ec2(session, cluster, prices, utc_now, self.shared.present.warn, state.prices), types
-                ),
-                own_usd=state.deployment.own_usd if state.deployment else {},
-                memory=state.journal.memory,
-                tuned=state.tuned,
-                now=utc_now(),
-                telemetry=telemetry,
-            )
-
-    def _catalog(self, cloud: Cloud, types: Sequence[str]) -> tuple[InstanceType, ...]:
-        try:
-            return cloud.catalog(types)
-        except NodeFleetError as error:
-            self.shared.present.warn(f"Without what types offer the report advises less: {error}")
-            return ()
-
-    @contextmanager
-    def notifier(self, context: Any) -> Iterator["Notifier"]:
-        from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
-        from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals, DynamoDeliveryLog, DynamoThreads  # noqa: PLC0415
-        from nodefleet.adapters.dynamodb.records import event_in  # noqa: PLC0415
-        from nodefleet.adapters.slack import webhook as slack  # noqa: PLC0415
-        from nodefleet.adapters.slack.message import Links  # noqa: PLC0415
-
-        if not self.settings.slack_secret:
-            raise MisconfiguredError(f"{SLACK} is not set: name the secret that holds Slack's webhook")
-        common = self.shared
-        with self.telemetry("", context) as telemetry:
-            yield slack.notifier(
-                hook=common.secrets.login(self.settings.slack_secret, SlackHook),
-                # A retry comes with the same request id, and must not take back the claim of one that still runs.
-                sent=DynamoDeliveryLog(common.session, self.settings.table, f"{owner(context)}-{uuid4().hex}"),
-                event_in=event_in,
-                links=lambda cluster: Links.of(self.store_of(cluster).state().deployment),
-                time=LambdaTime(context),
-                telemetry=telemetry,
-                threads=DynamoThreads(common.session, self.settings.table),
-                approvals=DynamoApprovals(common.session, self.settings.table) if self.settings.approvers else None,
-            )
-
-    @contextmanager
-    def approver(self, context: Any) -> Iterator["Approver"]:
-        from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
-        from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals  # noqa: PLC0415
-        from nodefleet.adapters.slack.web_api import SlackReactions  # noqa: PLC0415
-        from nodefleet.notifications.approvals import Approver  # noqa: PLC0415
-        from nodefleet.notifications.incoming import DeliveryLimits  # noqa: PLC0415
-
-        hook = self.shared.secrets.login(self.settings.slack_secret, SlackHook)
-        if hook.url:
-            raise MisconfiguredError(
-                "Approvals need a bot token: put token and channel into Slack's secret, and no url"
-            )
-        limits = DeliveryLimits()
-        with self.telemetry("", context) as telemetry:
-            yield Approver(
-                approvals=DynamoApprovals(self.shared.session, self.settings.table),
-                reactions=SlackReactions(hook, LambdaTime(context), limits),
-                orders=self.store_of,
-                approvers=self.settings.approvers,
-                limits=limits,
-                telemetry=telemetry,
-            )
 
 
 # ── answers to Lambda ────────────────────────────────────────────────────────────────────────────────────────────────

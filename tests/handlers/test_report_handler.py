@@ -7,12 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from nodefleet import bootstrap
 from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.handlers import FUNCTION
 from nodefleet.handlers.report import handler
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.state import Memory
-from nodefleet.policy.cluster import Policy
+from nodefleet.model.decision import PolicyVersion
+from nodefleet.policy.loading import digest_of
+from nodefleet.ports import State
 from nodefleet.settings import Settings
 from support.week_builders import CATALOG, MONDAY, NINE, TUNED, hours, told, used
 from support.wording import assert_wording
@@ -49,28 +51,31 @@ def deployed(monkeypatch):
     """A deployment of two clusters with a table each; gives what it recorded and told."""
     tables = {"shop": Table(hours=hours((168, used(4, 2))), happened=(told(AlertKind.QUOTA),)), "blog": Table()}
     said, aside = [], []
-    clock = {"now": NINE, "policy": Policy()}
+    clock = {"now": NINE, "zone": "UTC"}
+
+    def store_of(cluster):
+        data = {"time_zone": clock["zone"]}
+        policy = PolicyVersion(number=1, source="op", at=NINE, data=data, digest=digest_of(data))
+        state = State(policy=policy, tuned=(TUNED,))
+        return SimpleNamespace(state=lambda: state, tell=tables[cluster].tell)
 
     @contextmanager
-    def reporter(cluster, context):
-        table = tables[cluster]
-        yield SimpleNamespace(
-            history=SimpleNamespace(usage=table.usage, events=table.events_between),
-            store=table,
-            policy=clock["policy"],
-            catalog=CATALOG,
-            own_usd={},
-            memory=Memory(),
-            tuned=(TUNED,),
-            now=clock["now"],
-            telemetry=SimpleNamespace(line=lambda message, **fields: said.append((message, fields))),
-        )
+    def telemetry(cluster, context):
+        yield SimpleNamespace(line=lambda message, **fields: said.append((message, fields)))
 
     def set_aside(event, error, context):
         aside.append(error)
         return {"set_aside": str(error)}
 
-    monkeypatch.setattr(FUNCTION, "reporter", reporter)
+    monkeypatch.setattr(FUNCTION, "store_of", store_of)
+    monkeypatch.setattr(
+        FUNCTION,
+        "history_of",
+        lambda cluster: SimpleNamespace(usage=tables[cluster].usage, events=tables[cluster].events_between),
+    )
+    monkeypatch.setattr(FUNCTION, "telemetry", telemetry)
+    monkeypatch.setattr(bootstrap, "utc_now", lambda: clock["now"])
+    monkeypatch.setattr("nodefleet.handlers.report.Ec2.catalog", lambda *_: CATALOG)
     monkeypatch.setattr(FUNCTION, "set_aside", set_aside)
     monkeypatch.setitem(FUNCTION.__dict__, "settings", Settings(table="t", clusters=tuple(tables)))
     return SimpleNamespace(tables=tables, said=said, aside=aside, clock=clock)
@@ -96,7 +101,7 @@ def test_a_daily_line_is_about_yesterday_and_told_once(deployed):
 
 
 def test_the_day_is_the_policy_s_time_zone_s(deployed):
-    deployed.clock.update(now=BERLIN_MONDAY, policy=Policy(time_zone="Europe/Berlin"))
+    deployed.clock.update(now=BERLIN_MONDAY, zone="Europe/Berlin")
     handler({"cluster": "shop", "daily": True}, None)
     start, end = datetime(2026, 11, 14, 23, tzinfo=UTC), datetime(2026, 11, 15, 23, tzinfo=UTC)
     assert deployed.tables["shop"].asked == [(start, end)] * 2
@@ -122,7 +127,7 @@ def test_a_second_delivery_tells_nothing_new(deployed):
 
 
 def test_the_week_is_the_policy_s_time_zone_s(deployed):
-    deployed.clock.update(now=BERLIN_MONDAY, policy=Policy(time_zone="Europe/Berlin"))
+    deployed.clock.update(now=BERLIN_MONDAY, zone="Europe/Berlin")
     handler({"cluster": "shop"}, None)
     start, end = datetime(2026, 11, 8, 23, tzinfo=UTC), datetime(2026, 11, 15, 23, tzinfo=UTC)
     assert deployed.tables["shop"].asked == [(start, end)] * 2

@@ -3,9 +3,16 @@
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from nodefleet import bootstrap
+from nodefleet.adapters.aws.ec2 import Ec2
 from nodefleet.adapters.aws.triggers import triggers_in
-from nodefleet.errors import MalformedError
+from nodefleet.errors import MalformedError, NodeFleetError
 from nodefleet.handlers import FUNCTION
+from nodefleet.model.inventory import InstanceType
+from nodefleet.model.snapshot import Deployment
+from nodefleet.policy.cluster import Policy
+from nodefleet.ports import State
+from nodefleet.reconcile.observe import resolve_policy
 from nodefleet.reporting.usage import last_day, last_week
 from nodefleet.reporting.weekly import weekly_report
 from nodefleet.reporting.weekly_text import daily_event, report_event
@@ -20,21 +27,34 @@ def handler(event: Any, context: Any) -> dict[str, Any]:
 
 
 def _report(cluster: str, context: Any, *, daily: bool) -> str:
-    with FUNCTION.reporter(cluster, context) as by:
-        period = (last_day if daily else last_week)(by.now, ZoneInfo(by.policy.time_zone))
-        usage, events = by.history.usage(period.start, period.end), by.history.events(period.start, period.end)
+    with FUNCTION.telemetry(cluster, context) as telemetry:
+        store, history, now = FUNCTION.store_of(cluster), FUNCTION.history_of(cluster), bootstrap.now()
+        state = store.state()
+        deployment = state.deployment or Deployment(cluster=cluster)
+        policy = resolve_policy(state, FUNCTION.shared.policies, now).policy
+        period = (last_day if daily else last_week)(now, ZoneInfo(policy.time_zone))
         found = weekly_report(
             cluster,
             period,
-            usage,
-            events,
-            by.policy,
-            by.catalog,
-            own_monthly_usd=by.own_usd,
-            memory=by.memory,
-            tuned=by.tuned,
+            history.usage(period.start, period.end),
+            history.events(period.start, period.end),
+            policy,
+            _catalog(deployment, state, policy),
+            own_monthly_usd=deployment.own_usd,
+            memory=state.journal.memory,
+            tuned=state.tuned,
         )
-        told = (daily_event if daily else report_event)(found, by.now)
-        by.store.tell(told)
-        by.telemetry.line(told.text, report=told.id, details=list(told.details))
+        told = (daily_event if daily else report_event)(found, now)
+        store.tell(told)
+        telemetry.line(told.text, report=told.id, details=list(told.details))
     return told.id
+
+
+def _catalog(deployment: Deployment, state: State, policy: Policy) -> tuple[InstanceType, ...]:
+    warn, session = FUNCTION.shared.present.warn, FUNCTION.session_in(deployment.region)
+    types = tuple(dict.fromkeys(name for pool in policy.pools for name in pool.market.types))
+    try:
+        return Ec2(session, deployment.cluster, deployment.prices, bootstrap.now, warn, state.prices).catalog(types)
+    except NodeFleetError as error:
+        warn(f"Without what types offer the report advises less: {error}")
+        return ()
