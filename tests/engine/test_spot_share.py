@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import on_demand_share
 from nodefleet.engine.decide import decide
 from nodefleet.engine.spot_share import update_swap
 from nodefleet.model.alerts import AlertKind
@@ -128,6 +129,17 @@ def test_once_the_spot_node_is_ready_an_on_demand_one_leaves():
     assert removal.instance in ("i-000", "i-001")
     assert removal.instance not in decision.memory.pool("default").members
     assert any(stay.reason.value == "chosen" for stay in only(decision).stays)
+
+
+@pytest.mark.parametrize("workers", range(2, 21))
+def test_one_leaves_in_a_pool_of_any_size(workers):
+    """With the Spot node that came, the share of five counted two On-Demand nodes where four count one."""
+    surplus = on_demand_share(workers, MarketMix()) + 1
+    policy = with_pool(limits=Limits(min=2, max=30))
+    assert opened(decided(seen(surplus, workers - surplus), policy=policy), Launch)
+    swap = MarketSwap(at=after(-120), on_demand=surplus, nodes=workers)
+    found = seen(surplus, workers - surplus + 1, spot_age=timedelta(seconds=110))
+    assert opened(decided(found, remembering(swap=swap), policy), Removal)
 
 
 def test_if_none_can_leave_then_the_reason_says_why():

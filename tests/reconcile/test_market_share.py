@@ -4,8 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import on_demand_share
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.inventory import Market
+from nodefleet.policy.pool import MarketMix
+from nodefleet_tools.sim.kube import Traits
+from nodefleet_tools.sim.world import World
 from support.worlds import Cluster, shop, spot_worker
 
 
@@ -44,6 +48,20 @@ def test_after_an_interruption_at_min_the_share_comes_back_within_the_hour():
     cluster.calm(60)
     assert (markets(cluster), swaps(cluster)) == ((1, 1), 1)
     assert cluster.world.violations == []
+
+
+@pytest.mark.parametrize(("workers", "above"), [(3, 1), (5, 1), (5, 2), (8, 1)])
+def test_a_surplus_of_a_larger_pool_gives_way_with_one_launch_each(workers, above):
+    world = World(policy={"limits": {"min": workers, "max": workers + 2}})
+    paid = on_demand_share(workers, MarketMix()) + above
+    world.add_workers(paid, market=Market.ON_DEMAND)
+    world.add_workers(workers - paid, market=Market.SPOT)
+    world.deploy("shop", replicas=workers, cpu=600, traits=Traits(cpu_use=1.5))  # neither busy nor calm
+    world.settle()
+    cluster = Cluster(world).must_live()
+    cluster.calm(100 * above)
+    assert (markets(cluster), swaps(cluster)) == ((paid - above, workers - paid + above), above)
+    assert world.violations == []
 
 
 def test_a_day_with_an_interruption_runs_mostly_on_spot():

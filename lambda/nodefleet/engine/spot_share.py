@@ -66,8 +66,9 @@ def rebalance_market(
     idle = MarketPlan(memory=memory)
     capacity = [worker for worker in ctx.workers if worker.is_capacity]
     on_demand = on_demand_of(capacity)
-    surplus = on_demand - on_demand_share(len(capacity), ctx.pool.market)
     swap = memory.swap
+    more = swap is not None and swap.open and len(capacity) > swap.nodes  # by the Spot node that came
+    surplus = on_demand - on_demand_share(len(capacity) - more, ctx.pool.market)
     under_way = ctx.count.booting or ctx.count.leaving or any(bound.rank is Rank.SAFETY for bound in bounds)
     if not ctx.pool.market.rebalance_after or surplus <= 0 or under_way:
         return idle
