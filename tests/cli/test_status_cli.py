@@ -79,6 +79,14 @@ def test_nodes_says_that_phases_are_not_known_while_kubernetes_is_away(cluster, 
     assert "warning: Kubernetes: " in done.stderr
 
 
+@pytest.mark.parametrize("part", ["cluster", "cloud"])
+def test_status_does_not_show_what_it_could_not_read_as_none(cluster, terminal, part):
+    cluster.calm(2)
+    cluster.world.away(part)
+    assert_wording(terminal("status").stdout)
+    assert terminal("nodes", "--phase", "unknown", "--json").exit_code == (0 if part == "cluster" else 1)
+
+
 def test_without_ec2_it_is_not_said_that_no_worker_is_there(cluster, terminal):
     cluster.world.away("cloud")
     done = terminal("nodes", "--json")

@@ -255,10 +255,11 @@ def test_the_chart_of_money_is_drawn_again_when_the_window_changes(context):
         visit = Visit(context, dashboard)
         answer = json.dumps({"hours": hours, "periods": dict.fromkeys(("today", "week", "month"), period)})
         visit.page.route("**/api/money", lambda route: route.fulfill(body=answer, content_type="application/json"))
-        chart = visit.open("money").locator("#chart-money svg")
+        holder = visit.open("money").locator("#chart-money")
+        chart = holder.locator("svg")
         expect(chart).to_be_visible()
         visit.page.set_viewport_size({"width": 390, "height": 844})
-        width = chart.evaluate("svg => svg.parentElement.clientWidth")
+        width = holder.evaluate("each => each.clientWidth")  # not of its picture, which is drawn again meanwhile
         expect(chart).to_have_attribute("viewBox", f"0 0 {width} 180")
 
 
@@ -341,14 +342,17 @@ def test_one_node_is_recycled_or_drained_by_its_name(cluster, visit):
     page = visit.open("steer")
     form = page.locator("form", has=page.get_by_label("Node", exact=True))
     assert name in form.page.locator("#node-names option").evaluate_all("all => all.map((each) => each.value)")
-    for what, kind, said in (("recycle", Recycle, "is replaced"), ("drain and remove", Drain, "is drained")):
+    for what, kind, said in (("Recycle", Recycle, "is replaced"), ("Drain and remove", Drain, "is drained")):
         form.get_by_label("Node", exact=True).fill(name)
         form.get_by_label("What").select_option(label=what)
-        form.get_by_role("button", name="Order it").click()
+        form.get_by_role("button", name=what, exact=True).click()
+        if kind is Drain:
+            assert Drain not in [type(each) for each in cluster.world.table.state().commands]
+            form.get_by_role("button", name=f"Drain and remove {name}: sure?").click()
         expect(page.locator(".toast").last).to_contain_text(f"{worker.id} {said}")
         assert kind in [type(each) for each in cluster.world.table.state().commands]
     form.get_by_label("Node", exact=True).fill("no-such-node")
-    form.get_by_role("button", name="Order it").click()
+    form.get_by_role("button", name="Recycle", exact=True).click()
     expect(page.locator(".toast").last).to_contain_text("no-such-node is no worker of this cluster")
     assert len(visit.complaints) == 1  # the answer's status, 400
     visit.complaints.clear()
@@ -370,6 +374,7 @@ def test_a_policy_is_checked_asked_about_saved_and_rolled_back(cluster, visit):
     expect(page.locator(".toast").first).to_contain_text("Policy version 2 is in force")
     page.get_by_text("Versions", exact=True).click()
     page.get_by_role("button", name="Roll back to it").first.click()
+    page.get_by_role("button", name=re.compile("^Roll back to version .*: sure")).click()
     expect(page.locator(".toast").last).to_contain_text("Policy version 3 is in force")
     assert [version.number for version in cluster.world.table.policies] == [1, 2, 3]
 
@@ -425,6 +430,47 @@ def test_a_server_that_is_gone_is_said(context, source):
         expect(visit.page.locator(".tile").first).to_be_visible()
     expect(visit.page.locator("#banner")).to_contain_text("Is `nodefleet dashboard` still running?")
     visit.page.close()
+
+
+@pytest.mark.parametrize(
+    ("part", "said"), [("cluster", "Kubernetes cannot be read from here."), ("cloud", "EC2 cannot be read from here.")]
+)
+def test_what_cannot_be_read_is_not_shown_as_none(context, part, said):
+    cluster = shop()
+    cluster.calm(3)
+    source = WorldSource(cluster.world)
+    source.refresh()
+    cluster.world.away(part)
+    cluster.world.advance(30)
+    source.refresh()
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        page = visit.page
+        expect(page.locator(".verdict")).to_contain_text(said)
+        expect(page.locator(".figure", has_text="Nodes").locator("strong")).to_have_text("–")
+        expect(page.locator("#view")).not_to_contain_text("every pod has a node" if part == "cluster" else "no worker")
+        expect(page.locator(".tile[data-phase='booting']")).to_have_count(0)
+        if part == "cloud":
+            expect(page.locator("#view")).to_contain_text("the workers are not known")
+        for name in PAGES:
+            visit.open(name)
+        assert visit.complaints == []
+        page.close()
+
+
+def test_a_page_that_is_opened_while_the_table_is_away_shows_what_was_read_last(context, cluster, source):
+    source.fail("DynamoDB: timed out")
+    with serving(source) as dashboard:
+        visit = Visit(context, dashboard)
+        page = visit.page
+        expect(page.locator(".tile")).to_have_count(len(cluster.world.workers()))
+        expect(page.locator(".verdict")).to_contain_text("The state table cannot be read from here.")
+        expect(page.locator("#banner")).to_contain_text("What is shown is of")
+        source.refresh()
+        expect(page.locator("#banner")).to_be_hidden()
+        expect(page.locator(".verdict")).not_to_contain_text("cannot be read")
+        assert visit.complaints == []
+        page.close()
 
 
 def test_an_empty_cluster_is_a_page_too(context):

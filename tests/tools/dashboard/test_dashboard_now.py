@@ -1,5 +1,6 @@
 """The page's picture of the cluster now, on simulated worlds."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ from nodefleet.model.inventory import Market
 from nodefleet.model.operations import Removal
 from nodefleet.model.snapshot import Recycle
 from nodefleet.model.workload import SCALE_DOWN_DISABLED
-from nodefleet_tools.dashboard.timeline import Point, follow, point_of
+from nodefleet_tools.dashboard.timeline import Point, follow, point_now, point_of
 from nodefleet_tools.sim.world import World
 from support.dashboards import WorldSource
 from support.worlds import Cluster, empty, shop
@@ -104,11 +105,52 @@ def test_what_does_not_answer_is_named_and_the_rest_is_shown(cluster):
     assert {each["part"] for each in seen(cluster)["problems"]} == {"Prometheus"}
 
 
+@pytest.mark.parametrize(("part", "unknown"), [("cluster", {"pending", "phases"}), ("cloud", {"cost"})])
+def test_what_cannot_be_read_is_null_and_not_zero(cluster, part, unknown):
+    cluster.calm(2)
+    cluster.world.away(part)
+    found = seen(cluster)
+    (pool,) = found["pools"]
+    assert (pool["ready"], pool["capacity"], pool["target"]) == (None, None, 3)
+    assert (found["pending"]["count"] is None) == ("pending" in unknown)
+    assert (found["cost"]["hourly_usd"] is None) == ("cost" in unknown)
+    if "phases" in unknown:
+        assert {(node["phase"], node["pods"]) for node in found["nodes"]} == {("unknown", None)}
+    now = point_now(found)
+    assert (now.ready, now.booting, now.load) == (None, None, None)
+
+
+def test_the_charts_have_a_gap_where_a_run_could_not_read_the_cluster(cluster):
+    cluster.calm(2)
+    cluster.world.away("cluster")
+    cluster.tick()
+    cluster.world.back("cluster")
+    cluster.calm(1)
+    points = [point_of(record) for record in cluster.world.parts("reader").history.decisions(40)]
+    ready = [point.ready for point in list(follow(sorted(points, key=lambda point: point.at), None))]
+    assert set(ready) == {3, None}
+    assert ready[-1] == 3
+
+
+def test_a_cause_does_not_name_its_part_twice(cluster):
+    cluster.calm(1)
+    cluster.world.away("cluster")
+    cluster.world.away("gauges")
+    assert {(each["part"], each["cause"]) for each in seen(cluster)["problems"]} == {
+        ("Kubernetes", "timed out"),
+        ("Prometheus", "timed out"),
+    }
+
+
 def test_a_table_that_does_not_answer_leaves_what_was_shown(cluster):
     source = WorldSource(cluster.world)
     cluster.world.away("store")
     source.fail("DynamoDB: timed out")
-    assert b'"error":"DynamoDB: timed out"' in source.updates(0, 0)[1]
+    assert source.updates(0, 0)[1] == b'{"error":"DynamoDB: timed out","demo":null}'
+    cluster.world.back("store")
+    shown = source.published()
+    source.fail("DynamoDB: timed out")
+    assert json.loads(source.updates(0, 0)[1]) == {**shown, "error": "DynamoDB: timed out"}
 
 
 def test_an_empty_cluster_is_no_error():

@@ -19,7 +19,7 @@ from nodefleet_tools.cli.outcome import Status, fail, print_json
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.dashboard import money
 from nodefleet_tools.dashboard.seen import observe_cluster
-from nodefleet_tools.dashboard.snapshot import Json, snapshot
+from nodefleet_tools.dashboard.snapshot import UNKNOWN, Json, snapshot
 from nodefleet_tools.dashboard.source import runtime_of
 from nodefleet_tools.durations import ago, lasting
 
@@ -44,7 +44,7 @@ def nodes(*, pool: str, phase: str, as_json: bool, cluster: str, table: str) -> 
             fail("EC2 cannot be read, so it is not known which workers there are.", Status.FAILED)
         pools = {each["name"] for each in found["pools"]} | {each["pool"] for each in found["nodes"]}
         _require_known("--pool", pool, pools)
-        _require_known("--phase", phase, {each.value for each in Phase})
+        _require_known("--phase", phase, {*(each.value for each in Phase), UNKNOWN})
         listed = [each for each in found["nodes"] if pool in ("", each["pool"]) and phase in ("", each["phase"])]
         if as_json:
             print_json(listed)
@@ -94,7 +94,7 @@ def _show_status(found: Json, console: Console) -> None:
         console.print(Text(_pool_line(pool)))
         if pool["name"] in reasons:
             console.print(Text(f"  {reasons[pool['name']]}", "dim"))
-    _list(console, "Pending pods", [_pod_line(found, each) for each in found["pending"]["pods"]])
+    _list(console, "Pending pods", _pending_lines(found))
     _list(console, "Under way", [_operation_line(each) for each in found["operations"]])
     _list(console, "Alarms", [f"{each['headline']}: {each['text']}" for each in found["alarms"] if each["active"]])
     _list(console, "Commands in force", [_command_line(each) for each in found["commands"]])
@@ -103,14 +103,23 @@ def _show_status(found: Json, console: Console) -> None:
 def _pool_line(pool: Json) -> str:
     load = [_reading_text(name, pool[name]) for name in ("cpu", "memory")]
     dry = "; dry run" if pool["dry_run"] else ""
-    target = f", target {pool['target']}" if pool["target"] != pool["capacity"] else ""
-    ready = f"{pool['ready']} ready of {pluralize(pool['capacity'], 'node', 'nodes')}"
+    known = pool["ready"] is not None
+    target = f", target {pool['target']}" if pool["target"] not in (None, pool["capacity"]) else ""
+    ready = f"{pool['ready']} ready of {pluralize(pool['capacity'], 'node', 'nodes')}" if known else "nodes unknown"
     return f"{pool['name']}: {ready}{target} (limits {pool['min']} to {pool['max']}); {', '.join(load)}{dry}"
 
 
 def _reading_text(name: str, reading: Json) -> str:
     label = "CPU" if name == "cpu" else name
     return f"{label} unknown" if reading["value"] is None else f"{label} {reading['value']:.0f} %"
+
+
+def _pending_lines(found: Json) -> list[str]:
+    pending = found["pending"]
+    if pending["count"] is None:
+        return ["unknown"]
+    lines = [_pod_line(found, each) for each in pending["pods"]]
+    return lines or ([f"{pending['count']}, names unknown"] if pending["count"] else [])
 
 
 def _pod_line(found: Json, pod: Json) -> str:
@@ -144,7 +153,7 @@ def _list(console: Console, heading: str, lines: list[str]) -> None:
 def _price(cost: Json) -> str:
     spot = f", {cost['spot_percent']:.0f} % Spot" if cost["spot_percent"] is not None else ""
     unpriced = f" (without {cost['unpriced']} of unknown price)" if cost["unpriced"] else ""
-    return f"{cost['hourly_usd']:.3f} USD/h{unpriced}{spot}"
+    return "cost unknown" if cost["hourly_usd"] is None else f"{cost['hourly_usd']:.3f} USD/h{unpriced}{spot}"
 
 
 def _show_nodes(listed: list[Json], at: Any, console: Console) -> None:
@@ -153,8 +162,9 @@ def _show_nodes(listed: list[Json], at: Any, console: Console) -> None:
         age = lasting(_time(at) - _time(each["since"])) if each["since"] is not None else ""
         cpu = "" if each["cpu"] is None else f"{each['cpu']:.0f} %"
         usd = "" if each["usd"] is None else f"{each['usd']:.4f}"
+        pods = "" if each["pods"] is None else str(each["pods"])
         cells = (each["name"], each["pool"], each["phase"], each["type"], each["market"], each["zone"])
-        table.add_row(*map(Text, (*cells, age, str(each["pods"]), cpu, usd, each["why"])))
+        table.add_row(*map(Text, (*cells, age, pods, cpu, usd, each["why"])))
     console.print(table)
 
 

@@ -1,7 +1,7 @@
 """The cluster now, as plain data for the page: pools, nodes, pending pods, operations under way, alarms.
 
 Phases, drain verdicts and prices come from the functions that the loop itself uses, so the page cannot disagree with
-the next decision about what a worker is.
+the next decision about what a worker is. What cannot be read is null, which is not zero.
 """
 
 from collections import defaultdict
@@ -36,13 +36,14 @@ from nodefleet.model.workload import SCALE_DOWN_DISABLED, Pod
 from nodefleet.operations.draining import DrainingNode
 from nodefleet.policy.pool import Pool
 from nodefleet.ports import State
-from nodefleet.reconcile.audit import bill
+from nodefleet.reconcile.audit import Bill, bill
 from nodefleet_tools.cli.operators import what_is_paused
 from nodefleet_tools.cli.plan_words import stay_lines
 from nodefleet_tools.dashboard.seen import Seen
 
 Json: TypeAlias = dict[str, Any]
 
+UNKNOWN = "unknown"  # the phase of a running instance whose Node cannot be read
 _MOST_PODS = 50
 _MOST_ALARMS = 30
 
@@ -62,7 +63,7 @@ def snapshot(seen: Seen) -> Json:
         },
         "last": _last(seen.last),
         "pools": [_pool(seen, pool) for pool in seen.policy.pools],
-        "pending": _pending(pods),
+        "pending": _pending(seen.observation, pods),
         "nodes": _nodes(seen, pods),
         "operations": [_operation(each, seen, pods) for each in seen.state.operations],
         "capacity_errors": _capacity_errors(seen),
@@ -70,7 +71,7 @@ def snapshot(seen: Seen) -> Json:
         "alarms": alarms(seen.events, seen.state, seen.at),
         "commands": [command(each) for each in _in_force(seen)],
         "cost": {
-            "hourly_usd": costs.hourly_usd if costs else 0.0,
+            "hourly_usd": _hourly(seen.observation, costs),
             "unpriced": costs.unpriced if costs else 0,
             "spot_percent": costs.spot_percent if costs else None,
         },
@@ -84,15 +85,35 @@ def _in_force(seen: Seen) -> list[Command]:
 def _problems(seen: Seen) -> Iterable[Json]:
     observation = seen.observation
     if isinstance(observation.instances, Missing):
-        yield {"part": "EC2", "cause": observation.instances.cause}
+        yield _problem("EC2", observation.instances.cause)
     if isinstance(observation.kubernetes, Missing):
-        yield {"part": "Kubernetes", "cause": observation.kubernetes.cause}
+        yield _problem("Kubernetes", observation.kubernetes.cause)
+    pools: defaultdict[str, list[str]] = defaultdict(list)
     for pool in seen.policy.pools:
         cpu = observation.readings.get(pool.name, NOTHING_READ).cpu
         if isinstance(cpu, Missing):
-            yield {"part": "Prometheus", "cause": f"{pool.name}: {cpu.cause}"}
+            pools[cpu.cause].append(pool.name)
+    for cause, names in pools.items():
+        of = "" if len(names) == len(seen.policy.pools) else f"{', '.join(names)}: "
+        yield _problem("Prometheus", f"{of}{cause}")
     if seen.active.hold:
-        yield {"part": "Policy", "cause": seen.active.hold}
+        yield _problem("Policy", seen.active.hold)
+
+
+def _problem(part: str, cause: str) -> Json:
+    """The causes of most adapters begin with the part's name."""
+    return {"part": part, "cause": cause.removeprefix(f"{part}: ")}
+
+
+def _phases_known(observation: Observation) -> bool:
+    """Without either, a running instance would be taken for one that boots, or for none."""
+    return not isinstance(observation.instances, Missing) and isinstance(observation.kubernetes, ClusterView)
+
+
+def _hourly(observation: Observation, costs: Bill | None) -> float | None:
+    if isinstance(observation.instances, Missing):
+        return None
+    return costs.hourly_usd if costs else 0.0
 
 
 def _last(record: DecisionRecord | None) -> Json | None:
@@ -124,13 +145,15 @@ def _pool(seen: Seen, pool: Pool) -> Json:
     readings = seen.observation.readings.get(pool.name, NOTHING_READ)
     own = [worker for worker in seen.workers if worker.pool == pool.name]
     decided = next((each for each in seen.last.decision.pools if each.pool == pool.name), None) if seen.last else None
-    capacity = sum(worker.is_capacity for worker in own)
+    known = _phases_known(seen.observation)
+    capacity = sum(worker.is_capacity for worker in own) if known else None
+    ready = sum(worker.is_capacity and worker.phase is Phase.READY for worker in own) if known else None
     return {
         "name": pool.name,
         "min": pool.limits.min,
         "max": pool.limits.max,
         "capacity": capacity,
-        "ready": sum(worker.is_capacity and worker.phase is Phase.READY for worker in own),
+        "ready": ready,
         "target": decided.target if decided else capacity,
         "dry_run": pool.dry_run,
         "strategy": pool.strategy,
@@ -190,6 +213,7 @@ def _node(
 ) -> Json:
     instance, node = worker.instance, worker.node
     own = on_node.get(node.name, ()) if node else ()
+    seen_by_kubernetes = isinstance(observation.kubernetes, ClusterView)
     idle = observation.readings.get(worker.pool, NOTHING_READ).idle.get(worker.name)
     born = instance.launched_at if instance else node.created_at if node else None
     return {
@@ -199,9 +223,9 @@ def _node(
         "zone": worker.zone,
         "market": instance.market.value if instance else "",
         "type": instance.type if instance else "",
-        "phase": worker.phase.value,
+        "phase": UNKNOWN if worker.phase is Phase.BOOTING and not seen_by_kubernetes else worker.phase.value,
         "since": _time(born) if born else None,
-        "pods": len(own),
+        "pods": len(own) if seen_by_kubernetes else None,
         "cpu": None if idle is None else round(100 - idle, 1),
         "requested_cpu": _share(sum(pod.requests.cpu for pod in own), node.allocatable.cpu if node else 0),
         "requested_memory": _share(sum(pod.requests.memory for pod in own), node.allocatable.memory if node else 0),
@@ -246,11 +270,13 @@ def _pods(observation: Observation) -> tuple[Pod, ...]:
     return view.pods or () if isinstance(view, ClusterView) else ()
 
 
-def _pending(pods: Sequence[Pod]) -> Json:
+def _pending(observation: Observation, pods: Sequence[Pod]) -> Json:
+    if isinstance(observation.kubernetes, Missing):
+        return {"count": None, "pods": []}
     waiting = [pod for pod in pods if pod.unschedulable_since is not None]
     waiting.sort(key=lambda pod: (pod.unschedulable_since, pod.key))
     return {
-        "count": len(waiting),
+        "count": observation.unschedulable_pods,
         "pods": [
             {
                 "name": pod.key,

@@ -98,6 +98,7 @@ class ConnectedSource:
     def __init__(self) -> None:
         self.publisher = Publisher()
         self._points: list[Point] = []
+        self._last: Json = {}  # what was read last, for pages that are opened while nothing can be
 
     @property
     def connection(self) -> Connection:
@@ -126,19 +127,18 @@ class ConnectedSource:
         found = snapshot(seen)
         self._remember(found)
         offset = self.connection.policies.utc_offset(seen.policy, seen.at)
-        self.publisher.publish(
-            {
-                "snapshot": found,
-                "point": self._points[-1].columns(),
-                "forecast": forecast(seen.state.journal, seen.policy, seen.at, offset),
-                "activity": self._activity(seen),
-                "demo": self.demo(),
-            }
-        )
+        self._last = {
+            "snapshot": found,
+            "point": self._points[-1].columns(),
+            "forecast": forecast(seen.state.journal, seen.policy, seen.at, offset),
+            "activity": self._activity(seen),
+            "demo": self.demo(),
+        }
+        self.publisher.publish(self._last)
 
     def fail(self, cause: str) -> None:
-        """The table cannot be read: the page keeps what it shows, and says that it is old."""
-        self.publisher.publish({"error": self.connection.redact(cause), "demo": self.demo()})
+        """The table cannot be read: the page shows what was read last, and says that it is old."""
+        self.publisher.publish({**self._last, "error": self.connection.redact(cause), "demo": self.demo()})
 
     def _remember(self, found: Json) -> None:
         """The point of this snapshot; recorded decisions fill unwatched time."""

@@ -16,7 +16,7 @@ from nodefleet.engine.forecast.history import UNIT
 from nodefleet.engine.forecast.sizing import expected_join
 from nodefleet.engine.signals.adaptive import learning_of, restore
 from nodefleet.model.decision import DecisionRecord
-from nodefleet.model.state import AdaptiveMemory, HourLoad, LoopState
+from nodefleet.model.state import AdaptiveMemory, HourLoad, Level, LoopState
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.dashboard.snapshot import Json
@@ -32,12 +32,12 @@ _READING_WINDOW = 180.0  # seconds: a rate over two minutes, scrapes and an iter
 class Point:
     at: float  # seconds since the epoch
     load: float | None  # busy nodes
-    ready: int
-    booting: int
+    ready: int | None  # None: EC2 or Kubernetes could not be read
+    booting: int | None
     target: int
     cpu: float | None  # percent
     memory: float | None
-    pending: int
+    pending: int | None
     usd: float | None  # per hour
     measured: int = 0  # the nodes that the load is computed with
     changed: float = 0.0  # when nodes last became ready, or were no more
@@ -62,17 +62,18 @@ COLUMNS = ("t", "load", "ready", "booting", "target", "cpu", "memory", "pending"
 def point_of(record: DecisionRecord) -> Point:
     """The figures that every decision is recorded with."""
     figures, pools = record.figures, [pool.pool for pool in record.decision.pools]
-    ready = [int(figures.get(f"{pool}.ready", 0)) for pool in pools]
+    known = record.decision.level is not Level.PARTIAL
+    ready = [int(figures.get(f"{pool}.ready", 0)) if known else None for pool in pools]
     cpu, memory = (_mean([figures.get(f"{pool}.{name}") for pool in pools], ready) for name in ("cpu", "memory"))
     return Point(
         at=record.at.timestamp(),
-        load=None if cpu is None else cpu / 100 * sum(ready),
-        ready=sum(ready),
-        booting=int(sum(figures.get(f"{pool}.booting", 0) for pool in pools)),
+        load=_load(cpu, _sum(ready)),
+        ready=_sum(ready),
+        booting=int(sum(figures.get(f"{pool}.booting", 0) for pool in pools)) if known else None,
         target=int(sum(figures.get(f"{pool}.target", 0) for pool in pools)),
         cpu=cpu,
         memory=memory,
-        pending=int(figures.get("unschedulable_pods", 0)),
+        pending=int(figures.get("unschedulable_pods", 0)) if known else None,
         usd=figures.get("hourly_usd"),
     )
 
@@ -84,15 +85,24 @@ def point_now(snapshot: Json) -> Point:
     cpu, memory = (_mean([pool[name]["value"] for pool in pools], ready) for name in ("cpu", "memory"))
     return Point(
         at=snapshot["at"],
-        load=None if cpu is None else cpu / 100 * sum(ready),
-        ready=sum(ready),
-        booting=sum(pool["capacity"] for pool in pools) - sum(ready),
-        target=sum(pool["target"] for pool in pools),
+        load=_load(cpu, _sum(ready)),
+        ready=_sum(ready),
+        booting=None if None in ready else sum(pool["capacity"] - pool["ready"] for pool in pools),
+        target=sum(pool["target"] or 0 for pool in pools),
         cpu=cpu,
         memory=memory,
         pending=snapshot["pending"]["count"],
-        usd=round(snapshot["cost"]["hourly_usd"], 4),
+        usd=None if (usd := snapshot["cost"]["hourly_usd"]) is None else round(usd, 4),
     )
+
+
+def _sum(ready: Sequence[int | None]) -> int | None:
+    known = [count for count in ready if count is not None]
+    return sum(known) if len(known) == len(ready) else None
+
+
+def _load(cpu: float | None, ready: int | None) -> float | None:
+    return None if cpu is None or ready is None else cpu / 100 * ready
 
 
 def follow(points: Iterable[Point], before: Point | None) -> Iterator[Point]:
@@ -102,6 +112,10 @@ def follow(points: Iterable[Point], before: Point | None) -> Iterator[Point]:
     describes the nodes before. Of both counts the one counts that lets the load go on from where it was.
     """
     for point in points:
+        if point.ready is None:
+            before = point
+            yield before
+            continue
         measured, changed = point.ready, point.at
         if before is not None and before.load is not None and point.cpu is not None:
             changed = point.at if point.ready != before.ready else before.changed
@@ -113,9 +127,11 @@ def follow(points: Iterable[Point], before: Point | None) -> Iterator[Point]:
         yield before
 
 
-def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
-    """Over pools, each weighed by its ready nodes; none if no pool with nodes has a value."""
-    known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None and weight]
+def _mean(values: Sequence[float | None], weights: Sequence[int | None]) -> float | None:
+    """Over pools, each weighed by its ready nodes, alike if those are not known; none if no pool with nodes has a
+    value."""
+    pairs = [(value, 1 if weight is None else weight) for value, weight in zip(values, weights, strict=True)]
+    known = [(value, weight) for value, weight in pairs if value is not None and weight]
     total = sum(weight for _, weight in known)
     return round(sum(value * weight for value, weight in known) / total, 2) if total else None
 

@@ -29,16 +29,17 @@ export function thinned(columns, range, peaks = []) {
   return found;
 }
 
-// A missing value breaks a curve: pieces without holes.
-function pieces(times, values) {
+// A missing value breaks a curve: pieces without holes. `others` are values of the same times that go with them.
+function pieces(times, values, others) {
   const found = [];
   let open = null;
   for (let i = 0; i < times.length; i += 1) {
     if (values[i] === null || values[i] === undefined) open = null;
     else {
-      if (!open) found.push((open = { t: [], v: [] }));
+      if (!open) found.push((open = { t: [], v: [], others: others && [] }));
       open.t.push(times[i]);
       open.v.push(values[i]);
+      open.others?.push(others[i]);
     }
   }
   return found;
@@ -50,7 +51,8 @@ export function line(chart, times, values, range, name, stepped = false) {
 }
 
 export function filled(chart, times, tops, bottoms, range, name) {
-  node("path", { class: `area ${name}`, d: area(chart, times, tops, bottoms, range) }, chart.layer);
+  for (const piece of pieces(times, tops, bottoms))
+    node("path", { class: `area ${name}`, d: area(chart, piece.t, piece.v, piece.others, range) }, chart.layer);
 }
 
 export function band(chart, rows, name) {

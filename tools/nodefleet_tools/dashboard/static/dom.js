@@ -72,6 +72,16 @@ export function segmented(label, options, chosen, onchange) {
       el("span", {}, title))));
 }
 
+// The first click asks. For what cannot be taken back, or what all pools follow at once.
+export function twice(question, act) {
+  return (event) => {
+    const button = event.currentTarget;
+    if (button.dataset.asked) return act();
+    button.dataset.asked = "1";
+    text(button, question);
+  };
+}
+
 export function toast(message, kind = "info") {
   const shown = el("div", { class: `toast ${kind}` }, message);
   document.getElementById("toasts").append(shown);

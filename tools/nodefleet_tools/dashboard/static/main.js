@@ -45,6 +45,7 @@ function head(update) {
     const level = document.getElementById("level");
     text(level, seen.level);
     level.dataset.level = seen.level;
+    level.title = "The level of the last run";
   }
   problems(update);
   demo(update.demo, update.preparing);
@@ -54,7 +55,7 @@ function problems(update) {
   const banner = document.getElementById("banner");
   const seen = update.snapshot;
   const found = seen?.problems ?? [];
-  const said = update.error ? [`The state table cannot be read: ${sentence(update.error)} What is shown may be old.`]
+  const said = update.error ? [`The state table cannot be read: ${sentence(update.error)}${seen ? ` What is shown is of ${clock(seen.at, true)}.` : ""}`]
     : found.map((each) => sentence(`${each.part}: ${each.cause}`));
   if (seen?.policy.hold) said.push("The fleet is held until the policy can be followed.");
   const metrics = !update.error && found.length > 0 && found.every((each) => each.part === "Prometheus");

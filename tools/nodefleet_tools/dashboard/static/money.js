@@ -9,8 +9,8 @@ export function moneyPage() {
   const state = el("p", { class: "note", role: "status" }, "Reading …");
   const body = el("div", { class: "money" });
   const chart = el("div", { class: "chart", id: "chart-money" });
-  const root = el("div", {}, card("Cost", segmented("Period", [["today", "Today"], ["week", "7 days"], ["month", "30 days"]], chosen, (value) => { chosen = value; show(); }), state, body),
-    card("Node-hours by market", el("p", { class: "legend" }, el("span", {}, el("i", { class: "on-demand" }), "On-Demand"), el("span", {}, el("i", { class: "spot" }), "Spot")), chart));
+  const hourly = card("Node-hours by market", el("p", { class: "legend" }, el("span", {}, el("i", { class: "on-demand" }), "On-Demand"), el("span", {}, el("i", { class: "spot" }), "Spot")), chart);
+  const root = el("div", {}, card("Cost", segmented("Period", [["today", "Today"], ["week", "7 days"], ["month", "30 days"]], chosen, (value) => { chosen = value; show(); }), state, body), hourly);
 
   async function load() {
     read = Date.now();
@@ -31,7 +31,9 @@ export function moneyPage() {
   }
 
   function drawHours() {
-    draw(chart, found.hours.filter(([at]) => at >= found.periods[chosen].start));
+    const hours = found.hours.filter(([at]) => at >= found.periods[chosen].start);
+    hourly.hidden = !hours.length;
+    draw(chart, hours);
   }
 
   new ResizeObserver(() => found && drawHours()).observe(chart);  // a phone that is turned, a window that is dragged

@@ -1,10 +1,10 @@
 // The fleet: a tile for each node, grouped by zone; one of them in detail; all of them as a table.
 import { post } from "./api.js";
-import { card, el, fill, keyed, openDrawer, text, toast } from "./dom.js";
+import { card, el, fill, keyed, openDrawer, text, toast, twice } from "./dom.js";
 import { MARKETS, percent, plural, span, usd } from "./format.js";
 
 const ROWS = 50;
-const PHASES = ["ready", "booting", "requested", "unready", "cordoned", "draining", "drained", "interrupted", "terminating", "join-failed", "unhealthy", "stopped", "warm", "unlisted", "orphaned"];
+const PHASES = ["ready", "booting", "requested", "unready", "cordoned", "draining", "drained", "interrupted", "terminating", "join-failed", "unhealthy", "stopped", "warm", "unlisted", "orphaned", "unknown"];
 
 export function fleet(store) {
   const state = { pool: "", market: "", phase: "", text: "", sort: "name", shown: ROWS, open: null };
@@ -82,7 +82,8 @@ function countPhases(list, nodes) {
 function drawMap(map, nodes, seen) {
   if (!nodes.length) {
     map.keyed?.clear();
-    fill(map, el("p", { class: "empty" }, seen.nodes.length ? "No node matches." : "There is no worker yet. The next run launches as many as min asks for."));
+    fill(map, el("p", { class: "empty" }, seen.nodes.length ? "No node matches." : seen.problems.some((each) => each.part === "EC2") ? "EC2 cannot be read, so the workers are not known."
+      : "There is no worker yet. The next run launches as many as min asks for."));
     return;
   }
   map.querySelector(".empty")?.remove();
@@ -115,12 +116,14 @@ function updateTile(tile, node) {
   tile.dataset.market = node.market;
   const use = node.cpu ?? node.requested_cpu ?? 0;
   text(tile.children[2], node.name); // an instance has no other name than its id before it has joined
-  text(tile.lastElementChild, plural(node.pods, "pod"));
+  text(tile.lastElementChild, pods(node));
   tile.firstElementChild.style.setProperty("--use", `${Math.min(100, use)}%`);
   tile.children[1].textContent = node.phase === "ready" ? `${Math.round(use)} %` : node.phase;
   tile.title = `${node.name}: ${node.phase}`;
-  tile.setAttribute("aria-label", `${node.name}, ${node.phase}, ${MARKETS[node.market]}, CPU ${Math.round(use)} percent, ${plural(node.pods, "pod")}`);
+  tile.setAttribute("aria-label", `${node.name}, ${node.phase}, ${MARKETS[node.market]}, CPU ${Math.round(use)} percent, ${pods(node)}`);
 }
+
+const pods = (node) => (node.pods === null ? "– pods" : plural(node.pods, "pod"));
 
 // One stop of the Tab key for each zone; arrows move between its tiles.
 function roam(event) {
@@ -145,23 +148,13 @@ function details(node, seen) {
     ["Instance", node.id],
     ["Pool", node.pool], ["Zone", node.zone], ["Market", MARKETS[node.market]], ["Type", node.type || "–"],
     ["Age", node.since ? span(seen.at - node.since) : "–"],
-    ["Pods", node.pods],
+    ["Pods", node.pods ?? "not known"],
     ["CPU used", percent(node.cpu)], ["CPU requested", percent(node.requested_cpu)], ["Memory requested", percent(node.requested_memory)],
     ["Price", node.usd === null ? "not known" : `${usd(node.usd, 4)}/h`],
   ];
   if (operation) rows.push(["Operation", `${operation.step}${operation.total ? `, ${plural(operation.total, "pod")} left` : ""}`]);
   for (const pod of operation?.left ?? []) rows.push(["", `${pod.pod}${pod.budget ? `: waits for ${pod.budget}` : ""}`]);
   return el("dl", { class: "details" }, rows.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-}
-
-// The first click asks: there is no way back once the node is empty.
-function twice(question, act) {
-  return (event) => {
-    const button = event.currentTarget;
-    if (button.dataset.asked) return act();
-    button.dataset.asked = "1";
-    text(button, question);
-  };
 }
 
 function actions(node, seen) {
@@ -195,7 +188,7 @@ function drawTable(rows, foot, nodes, at, state) {
   const shown = order.slice(0, state.shown);
   keyed(rows, shown, (node) => node.id, (node) => el("tr", {}, el("th", { scope: "row" }, el("button", { type: "button", class: "link", data: { id: node.id } }, node.name)), COLUMNS.slice(1).map(() => el("td"))), (row, node) => {
     const cells = row.children;
-    const values = [node.phase, node.pool, node.zone, MARKETS[node.market], node.type, node.since ? span(at - node.since) : "–", node.pods, percent(node.cpu), node.usd === null ? "–" : node.usd.toFixed(4), node.why];
+    const values = [node.phase, node.pool, node.zone, MARKETS[node.market], node.type, node.since ? span(at - node.since) : "–", node.pods ?? "–", percent(node.cpu), node.usd === null ? "–" : node.usd.toFixed(4), node.why];
     values.forEach((value, index) => text(cells[index + 1], value));
     text(cells[0].firstElementChild, node.name);
     cells[1].dataset.phase = node.phase;

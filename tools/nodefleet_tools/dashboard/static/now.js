@@ -20,7 +20,7 @@ export function nowPage(store) {
   return {
     root,
     update(update) {
-      figures.update(update.snapshot);
+      figures.update(update.snapshot, update.error);
       charts.update(update);
       pools.update(update.snapshot);
       nodes.update(update.snapshot);
@@ -37,6 +37,12 @@ function figure(label) {
   return { root, set(main, small, tone = "") { text(value, main); text(note, small); root.dataset.tone = tone; } };
 }
 
+function waited({ at, pending }) {
+  if (pending.count === null) return "not known";
+  if (!pending.count) return "every pod has a node";
+  return pending.pods.length ? `longest ${span(at - pending.pods[0].since)}` : "names not known";
+}
+
 function figuresOf() {
   const nodes = figure("Nodes"), cpu = figure("CPU"), memory = figure("Memory"), pending = figure("Pending pods"), cost = figure("Cost");
   const title = el("strong", {}), more = el("span", {}), state = el("p", { class: "verdict", role: "status" }, el("i", { "aria-hidden": "true" }), title, " ", more);
@@ -45,23 +51,25 @@ function figuresOf() {
   const root = el("section", { class: "figures", "aria-label": "Overview" }, state, nodes.root, pending.root, cpu.root, memory.root, cost.root, decision);
   return {
     root,
-    update(seen) {
-      const said = verdict(seen);
+    update(seen, error) {
+      const said = verdict(seen, error);
       state.dataset.tone = said.tone;
       text(title, said.title);
       text(more, said.more);
       const sum = (name) => seen.pools.reduce((total, pool) => total + pool[name], 0);
-      const booting = sum("capacity") - sum("ready");
-      nodes.set(sum("ready"), `${booting ? `${booting} booting, ` : ""}target ${sum("target")} of ${sum("min")}–${sum("max")}`, sum("capacity") >= sum("max") ? "warn" : "");
-      pending.set(seen.pending.count, seen.pending.count ? `longest ${span(seen.at - seen.pending.pods[0].since)}` : "every pod has a node", seen.pending.count ? "warn" : "");
+      const known = seen.pools.every((pool) => pool.ready !== null), booting = sum("capacity") - sum("ready");
+      nodes.set(known ? sum("ready") : "–", `${known ? (booting ? `${booting} booting, ` : "") : "not known, "}target ${sum("target")} of ${sum("min")}–${sum("max")}`, known && sum("capacity") >= sum("max") ? "warn" : "");
+      pending.set(seen.pending.count ?? "–", waited(seen), seen.pending.count ? "warn" : "");
       for (const [shown, name] of [[cpu, "cpu"], [memory, "memory"]]) {
-        const known = seen.pools.filter((pool) => pool[name].value !== null);
-        const weight = known.reduce((total, pool) => total + pool.ready, 0);
-        const mean = weight ? known.reduce((total, pool) => total + pool[name].value * pool.ready, 0) / weight : null;
+        const read = seen.pools.filter((pool) => pool[name].value !== null);
+        const weight = read.reduce((total, pool) => total + (pool.ready ?? 1), 0);
+        const mean = weight ? read.reduce((total, pool) => total + pool[name].value * (pool.ready ?? 1), 0) / weight : null;
         const first = seen.pools[0]?.[name];
         shown.set(percent(mean), first ? (mean === null ? first.missing || "no reading" : seen.pools.length > 1 ? "mean of the pools" : `grows above ${first.up} %`) : "", mean !== null && first && mean > first.up ? "warn" : "");
       }
-      cost.set(`${usd(seen.cost.hourly_usd)}/h`, `${usd(seen.cost.hourly_usd * MONTH, 0)} a month${seen.cost.spot_percent === null ? "" : `, ${percent(seen.cost.spot_percent)} Spot`}`);
+      const hourly = seen.cost.hourly_usd;
+      if (hourly === null) cost.set("–", "not known");
+      else cost.set(`${usd(hourly, hourly ? undefined : 2)}/h`, `${usd(hourly * MONTH, 0)} a month${seen.cost.spot_percent === null ? "" : `, ${percent(seen.cost.spot_percent)} Spot`}`);
       const last = seen.last;
       text(why, last ? last.pools.map((pool) => pool.reason).join(" · ") : "No decision is recorded yet.");
       text(when, last ? `${clock(last.at, true)}${last.requeue ? ` · next iteration soon: ${last.requeue}` : ""}` : "");
@@ -77,10 +85,10 @@ const figured = (value, digits = 1) => (value === null || value === undefined ? 
 
 function chartsOf(store) {
   const load = new Chart("Load, capacity and forecast in nodes", 316, drawLoad, (data, i) => [
-    ["load", figured(data.load[i], 2)], ["ready", data.ready[i]], ["booting", data.booting[i]], ["target", data.target[i]]]);
+    ["load", figured(data.load[i], 2)], ["ready", data.ready[i] ?? "–"], ["booting", data.booting[i] ?? "–"], ["target", data.target[i]]]);
   const use = new Chart("CPU and memory utilisation in percent", 150, drawUse, (data, i) => [
     ["CPU", percent(data.cpu[i], 1)], ["memory", percent(data.memory[i], 1)]]);
-  const pods = new Chart("Pending pods", 100, drawPending, (data, i) => [["pending", data.pending[i]]]);
+  const pods = new Chart("Pending pods", 100, drawPending, (data, i) => [["pending", data.pending[i] ?? "–"]]);
   const choice = segmented("Time shown", [[1, "1 h"], [6, "6 h"], [24, "24 h"]], hours, (value) => { hours = value; update(store.update); });
   const first = card("Load and capacity", legend([["load", "load (busy nodes)"], ["ready", "ready"], ["booting", "booting"], ["forecast", "forecast"]]), load.holder);
   const grade = el("p", { class: "note" });
@@ -118,7 +126,7 @@ function legend(entries) {
 const most = (...columns) => Math.max(0, ...columns.map((values) => values.reduce((found, value) => Math.max(found, value ?? 0), 0)));
 
 function drawLoad(holder, height, data) {
-  const total = data.ready.map((value, i) => value + data.booting[i]);
+  const total = data.ready.map((value, i) => (value === null ? null : value + data.booting[i]));
   // The forecast continues from the present load: a band that begins in the air says nothing.
   const now = data.t.length - 1;
   const coming = data.forecast.filter(([t]) => t > data.t[now] && t <= data.range[1] + HOUR);
@@ -172,7 +180,7 @@ function poolsOf() {
       const decided = new Map((seen.last?.pools ?? []).map((pool) => [pool.pool, pool]));
       keyed(rows, seen.pools, (pool) => pool.name, (pool) => el("tr", {}, el("th", { scope: "row" }, pool.name), POOL_COLUMNS.slice(1).map(() => el("td"))), (row, pool) => {
         const booting = pool.capacity - pool.ready;
-        const values = [`${pool.ready}${booting ? ` + ${booting} booting` : ""}${pool.target === pool.capacity ? "" : `, target ${pool.target}`}${pool.dry_run ? ", dry run" : ""}`,
+        const values = [pool.ready === null ? "–" : `${pool.ready}${booting ? ` + ${booting} booting` : ""}${pool.target === pool.capacity ? "" : `, target ${pool.target}`}${pool.dry_run ? ", dry run" : ""}`,
           `${pool.min}–${pool.max}`, share(pool.cpu), share(pool.memory),
           pool.custom.map((each) => `${each.name} ${each.value === null ? "missing" : each.value}`).join(", ") || "–", decided.get(pool.name)?.reason ?? "–"];
         values.forEach((value, index) => text(row.children[index + 1], value));

@@ -1,6 +1,6 @@
 // The policy: edit, check, ask what it would have decided last week, save as a new version, roll back.
 import { get, post } from "./api.js";
-import { card, el, fill, toast } from "./dom.js";
+import { card, el, fill, toast, twice } from "./dom.js";
 import { clock, day, plural } from "./format.js";
 
 export function policyCard() {
@@ -24,7 +24,7 @@ export function policyCard() {
       fill(replayed);
       save.disabled = true;
       fill(versions, found.versions.map((each) => el("li", { class: "row" }, el("strong", {}, `Version ${each.number}`), el("span", { class: "note" }, `${day(each.at)} ${clock(each.at)} by ${each.by}`),
-        each.number === version ? el("span", { class: "pill" }, "in force") : el("button", { type: "button", class: "ghost", onclick: () => command({ kind: "rollback", number: each.number }) }, "Roll back to it"))));
+        each.number === version ? el("span", { class: "pill" }, "in force") : el("button", { type: "button", class: "ghost", onclick: twice(`Roll back to version ${each.number}: sure?`, () => command({ kind: "rollback", number: each.number })) }, "Roll back to it"))));
     } catch (error) {
       fill(result, el("p", { class: "wrong" }, error.message));
     }

@@ -49,11 +49,12 @@ function field(label, control) {
 const times = (open) => el("select", { name: "minutes" }, open ? el("option", { value: "" }, "until resumed") : null, TIMES.map(([minutes, title]) => el("option", { value: String(minutes), selected: minutes === 120 && !open }, title)));
 const reason = (required) => el("input", { name: "reason", type: "text", required, maxlength: "300", placeholder: required ? "needed: for the others" : "for the others" });
 
+// `act` gives the command; none if it has to ask once more.
 function form(title, note, fields, label, act) {
   const made = el("form", { onsubmit: async (event) => {
     event.preventDefault();
-    const values = Object.fromEntries(new FormData(made));
-    await send(act(values), made);
+    const content = act(Object.fromEntries(new FormData(made)));
+    if (content) await send(content, made);
   } }, el("p", { class: "note" }, note), fields, el("div", { class: "row" }, el("button", { type: "submit" }, label)));
   return card(title, made);
 }
@@ -79,24 +80,34 @@ function scale(pools) {
 }
 
 const NODE_COMMANDS = {
-  recycle: ["recycle", (node) => ({ kind: "recycle", instance: node.id })],
-  drain: ["drain and remove", (node) => ({ kind: "drain", instance: node.id })],
-  protect: ["protect", (node) => ({ kind: "protect", node: node.name, on: true })],
-  free: ["protect no more", (node) => ({ kind: "protect", node: node.name, on: false })],
+  recycle: ["Recycle", (node) => ({ kind: "recycle", instance: node.id })],
+  drain: ["Drain and remove", (node) => ({ kind: "drain", instance: node.id })],
+  protect: ["Protect", (node) => ({ kind: "protect", node: node.name, on: true })],
+  free: ["Protect no more", (node) => ({ kind: "protect", node: node.name, on: false })],
 };
 
 function oneNode(store) {
   const names = el("datalist", { id: "node-names" });
-  const what = el("select", { name: "what" }, Object.entries(NODE_COMMANDS).map(([value, [title]]) => el("option", { value }, title)));
+  const what = el("select", { name: "what", onchange: () => name() }, Object.entries(NODE_COMMANDS).map(([value, [title]]) => el("option", { value }, title)));
   const root = form("One node", "Recycle launches a new worker first; drain does so only if the pool cannot spare the node. PodDisruptionBudgets hold.",
-    [field("Node", el("input", { name: "node", type: "text", list: "node-names", required: true, autocomplete: "off", placeholder: "name or instance" })), field("What", what), field("Reason", reason(false))], "Order it",
+    [field("Node", el("input", { name: "node", type: "text", list: "node-names", required: true, autocomplete: "off", placeholder: "name or instance", oninput: () => name() })), field("What", what), field("Reason", reason(false))], NODE_COMMANDS.recycle[0],
     (values) => {
       const wanted = values.node.trim();
+      if (values.what === "drain" && asked !== wanted) {
+        name(`Drain and remove ${wanted}: sure?`);
+        asked = wanted;
+        return null;
+      }
       const node = store.update.snapshot.nodes.find((each) => each.name === wanted || each.id === wanted) ?? { id: wanted, name: wanted };
       return { ...NODE_COMMANDS[values.what][1](node), reason: values.reason };
     });
   root.append(names);
-  let shown = "";
+  let shown = "", asked = null;
+  function name(question) {  // the button says what it does, and asks anew after every change
+    asked = null;
+    text(root.querySelector("button"), question ?? NODE_COMMANDS[what.value][0]);
+  }
+  root.querySelector("form").addEventListener("reset", () => setTimeout(name));
   return {
     root,
     update(seen) {

@@ -12,21 +12,31 @@ const GRACE = 60;  // seconds that a run may take until its decision is recorded
 
 const total = (seen, name) => seen.pools.reduce((sum, pool) => sum + pool[name], 0);
 
+// What the person's own credentials do not reach. The autoscaler may well reach it: its level is that of its last run.
+const UNREAD = {
+  EC2: ["bad", "EC2 cannot be read from here.", "Nodes and their cost are not known."],
+  Kubernetes: ["bad", "Kubernetes cannot be read from here.", "Phases of nodes and pending pods are not known."],
+  Prometheus: ["warn", "Metrics cannot be read from here.", "CPU and memory are not known."],
+};
+
 // Each gives a verdict, or nothing if it does not apply. The worst come first.
 const CASES = [
   (seen) => !seen.last && bad("warn", "No run is recorded yet.", "The first one restores min. `nodefleet doctor` says what it still needs."),
   (seen) => seen.at - seen.last.at > MISSED * seen.policy.interval + GRACE && bad("bad", `No run for ${span(seen.at - seen.last.at)}.`, "Nothing is scaled. See that the schedule is on: `nodefleet doctor`."),
   (seen) => alarmed(seen, "critical", "bad"),
   (seen) => LEVELS[seen.level] && bad(seen.level === "degraded" || seen.level === "recovery" ? "warn" : "bad", `${seen.level[0].toUpperCase()}${seen.level.slice(1)}.`, LEVELS[seen.level]),
+  (seen) => unread(seen, "EC2") ?? unread(seen, "Kubernetes"),
   (seen) => alarmed(seen, "warning", "warn"),
   (seen) => held(seen.commands.filter((each) => each.kind === "pause")),
   (seen) => seen.pools.length && seen.pools.every((pool) => pool.dry_run) && bad("warn", "Dry run.", "Decisions are recorded and explained; nothing is changed."),
   (seen) => waiting(seen),
+  (seen) => unread(seen, "Prometheus"),
   (seen) => changing(seen),
   (seen) => ({ tone: "good", title: "All is well.", more: `${plural(total(seen, "ready"), "node")} ready, every pod has a node.` }),
 ];
 
-export function verdict(seen) {
+export function verdict(seen, error) {
+  if (error) return bad("bad", "The state table cannot be read from here.", `All of this is of ${clock(seen.at, true)}.`);
   for (const each of CASES) {
     const found = each(seen);
     if (found) return found;
@@ -41,6 +51,11 @@ function alarmed(seen, severity, tone) {
   if (!active.length) return null;
   const more = active.length > 1 ? ` And ${plural(active.length - 1, "more alarm")} below.` : "";
   return bad(tone, `${active[0].headline}.`, `${active[0].text}${more}`);
+}
+
+function unread(seen, part) {
+  if (!seen.problems.some((each) => each.part === part)) return null;
+  return bad(...UNREAD[part].slice(0, 2), `${UNREAD[part][2]} The last run was ${seen.level}, at ${clock(seen.last.at)}.`);
 }
 
 function held(pauses) {
