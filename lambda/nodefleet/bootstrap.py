@@ -105,11 +105,11 @@ class ClusterClients:
 class NoArchive:
     """There is no bucket: observations are not kept, and a decision cannot be replayed."""
 
-    def keep(self, key: str, content: bytes) -> None:
-        raise UnavailableError("S3", f"no bucket for {key} ({len(content)} bytes): set {BUCKET}")
+    def keep(self, _key: str, _content: bytes, /) -> None:
+        raise UnavailableError("S3", f"there is no bucket to keep it in: set {BUCKET}")
 
-    def fetch(self, key: str) -> bytes:
-        raise UnavailableError("S3", f"no bucket to fetch {key} from: set {BUCKET}")
+    def fetch(self, _key: str, /) -> bytes:
+        raise UnavailableError("S3", f"there is no bucket to fetch it from: set {BUCKET}")
 
 
 class WarmFunction:

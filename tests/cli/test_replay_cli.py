@@ -204,7 +204,7 @@ def test_an_unknown_decision_is_refused(ask, name):
     ("arguments", "words"),
     [
         (["2026-11-16", "--last", "3"], "name one: a decision's id, --last or --file"),
-        (["--last", "3", "--save", "look.json"], "--policy and --save take one decision"),
+        (["--last", "3", "--save", "look.json"], "--save takes one decision"),
     ],
 )
 def test_what_makes_no_sense_is_refused(ask, arguments, words):
@@ -221,6 +221,25 @@ def test_another_policy_s_decision_stands_beside_the_one_of_then(ask, tmp_path):
     assert_wording(page[1])
     assert page[page.index("By the policy of then:") + 1] == "default: GROW 3 → 5"
     assert page[page.index("By this policy:") + 1] == "default: GROW 3 → 4"
+
+
+def test_the_last_ones_by_another_policy_are_told_a_line_each(ask, grown, tmp_path):
+    done = ask("replay", "--last", "5", "--policy", written(tmp_path, SMALLER))
+    assert done.exit_code == 1
+    assert_wording(done.stdout)
+    told = json.loads(ask("replay", "--last", "5", "--policy", written(tmp_path, SMALLER), "--json").stdout)
+    assert (told[-1]["id"], told[-1]["same"], told[-1]["said"]) == (
+        record_of(grown.world).id,
+        False,
+        "default: GROW 3 → 4",
+    )
+
+
+def test_other_figures_that_come_to_the_same_are_the_same(ask, tmp_path):
+    other = written(tmp_path, "limits: {min: 2, max: 6}\nreactive: {cpu: {up: 71}}\n")
+    assert ask("replay", "--policy", other).exit_code == 1
+    done = ask("replay", "--last", "5", "--policy", other)
+    assert (done.exit_code, "Otherwise by this policy: 0 of" in done.stdout) == (0, True)
 
 
 def test_a_policy_that_says_the_same_decides_the_same(ask, tmp_path):

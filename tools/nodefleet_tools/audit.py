@@ -8,6 +8,7 @@ from nodefleet.model.decision import DecisionRecord
 from nodefleet.ports import History
 
 PAGE = 100  # records read at once
+NOT_KEPT = "only its figures were kept, as nothing came of this iteration or there was no bucket"
 _EARLIEST, _LATEST = "0001-01-01T00:00:00.000000", "9999-12-31T23:59:59.999999"  # a shortened time is filled up from
 _LENGTHS = tuple(map(len, ("2026-11-16", "2026-11-16T12", "2026-11-16T12:00", "2026-11-16T12:00:00", _LATEST)))
 _TICK = timedelta(microseconds=1)

@@ -13,6 +13,7 @@ from nodefleet.policy.cluster import Policy
 from nodefleet.policy.loading import active_windows, utc_offset
 from nodefleet.ports import Archive
 from nodefleet.reconcile.audit import DecisionInput, outcome, read_input, unpack_input
+from nodefleet_tools.audit import NOT_KEPT
 
 GZIP = b"\x1f\x8b"
 
@@ -23,7 +24,7 @@ class NotReplayableError(Exception):
 
 def question_of(record: DecisionRecord, archive: Archive) -> DecisionInput:
     if not record.archived:
-        raise NotReplayableError("nothing came of this iteration, so only its figures were kept")
+        raise NotReplayableError(NOT_KEPT)
     try:
         content = archive.fetch(record.archived)
     except ChangedError as error:

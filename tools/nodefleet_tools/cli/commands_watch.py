@@ -119,10 +119,12 @@ def replay(
         int | None, typer.Option(min=1, help="So many of the last decisions that were kept whole, a line each.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(help="A question as the archive keeps it, instead of one from there.")
+        Path | None, typer.Option(help="A decision input as the archive keeps it, instead of one from there.")
     ] = None,
     policy: Annotated[Path | None, typer.Option(help="What would this policy have decided?")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the question as a file for `nodefleet decide`.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the decision input as a file for `nodefleet decide`.")
+    ] = None,
     as_json: JsonOption = False,
     cluster: ClusterOption = "",
     table: TableOption = "",
@@ -130,7 +132,12 @@ def replay(
 ) -> None:
     """Decide again what was decided, and compare.
 
-    Exit status 0: the same; 1: otherwise; 2: it cannot be asked again."""
+    nodefleet replay --last 50
+
+    nodefleet replay --last 50 --policy new.yaml
+
+    Exit status 0: the same; 1: otherwise; 2: it cannot be asked again. With --last and --policy it counts what a
+    decision comes to, not how it is explained."""
 
 
 @runs("report:report")

@@ -68,8 +68,8 @@ def replay(
 ) -> None:
     if sum(map(bool, (identity, last, file))) > 1:
         fail("name one: a decision's id, --last or --file")
-    if last and (policy or save):
-        fail("--policy and --save take one decision, not --last")
+    if last and save:
+        fail("--save takes one decision, not --last")
     other = policy_or_exit(policy).policy if policy else None
     if file:
         _conclude(_from_file(file), other, save, as_json=as_json)
@@ -77,7 +77,7 @@ def replay(
     with connected(cluster=cluster, table=table, bucket=bucket) as connection:
         try:
             if last:
-                _replay_many(connection, last, as_json=as_json)
+                _replay_many(connection, last, other, as_json=as_json)
             else:
                 asked = _from_archive(connection, identity)
                 _conclude(asked, other, save, connection.clock(), as_json=as_json)
@@ -95,7 +95,7 @@ def _from_file(file: Path) -> _Asked:
         fail(f"{file}: cannot be read: {error.strerror}")
     except NotReplayableError as error:
         fail(
-            f"{file}: {error}. It should be a question as the archive keeps it; one that --save wrote is for"
+            f"{file}: {error}. It should be a decision input as the archive keeps it; one that --save wrote is for"
             " `nodefleet decide FILE --policy FILE`"
         )
 
@@ -137,7 +137,7 @@ def _kept(connection: Connection, number: int) -> tuple[list[DecisionRecord], in
 def _refuse_empty(connection: Connection, read: int) -> NoReturn:
     if read:
         last = pluralize(read, "decision", "decisions")
-        why = "what a decision saw is kept when something comes of it"
+        why = "what a decision saw is kept when something comes of it, if there is a bucket (NODEFLEET_BUCKET)"
         fail(
             f"nothing can be decided again, {last} looked at: {why} (`nodefleet explain` shows the rest)",
             Status.NOTHING,
@@ -233,43 +233,52 @@ _OTHERWISE = ("bold yellow", "otherwise; replay it by its id to see what differs
 _NOT_ASKED = "dim"
 
 
-def _replay_many(connection: Connection, number: int, *, as_json: bool) -> None:
+def _replay_many(connection: Connection, number: int, other: Policy | None, *, as_json: bool) -> None:
     records, read = _kept(connection, number)
     if not records:
         _refuse_empty(connection, read)
     if as_json:
-        again = [(record.id, _verdict(record, connection)) for record in records]
+        again = [(record.id, _verdict(record, connection, other)) for record in records]
         print_json([{"id": each, "same": style == _SAME[0], "said": said} for each, (style, said) in again])
         if any(style == _OTHERWISE[0] for _, (style, _) in again):
             raise typer.Exit(DIFFERENT)
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("id", "decided", "again"):
+    for column in ("id", "decided", "by this policy" if other else "again"):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
-    styles = set()
+    styles = []
     for record in records:
-        style, said = _verdict(record, connection)
-        decided_then = ", ".join(f"{pool.pool}: {headline(pool)}" for pool in record.decision.pools)
-        table.add_row(record.id, Text(decided_then), Text(said, style))
-        styles.add(style)
+        style, said = _verdict(record, connection, other)
+        table.add_row(record.id, Text(_comes_to(record.decision)), Text(said, style))
+        styles.append(style)
     console = page_console()
     console.print(table)
+    if other:
+        console.print(Text(f"Otherwise by this policy: {styles.count(_OTHERWISE[0])} of {len(records)}."))
     if read > len(records):
         console.print(
             Text(f"Nothing came of {read - len(records)} iterations in between: only their figures were kept.")
         )
     if _OTHERWISE[0] in styles:
         raise typer.Exit(DIFFERENT)
-    if styles == {_NOT_ASKED}:
+    if {*styles} == {_NOT_ASKED}:
         fail("none of these can be decided again")
 
 
-def _verdict(record: DecisionRecord, connection: Connection) -> tuple[str, str]:
+def _comes_to(decision: Decision) -> str:
+    return ", ".join(f"{pool.pool}: {headline(pool)}" for pool in decision.pools)
+
+
+def _verdict(record: DecisionRecord, connection: Connection, other: Policy | None) -> tuple[str, str]:
+    """By another policy it counts what a decision comes to: its reasons name the policy's own figures."""
     try:
         question = question_of(record, connection.archive)
     except (NotReplayableError, NodeFleetError) as error:
         return _NOT_ASKED, str(error)
-    return _SAME if is_same(record, decided(question)) else _OTHERWISE
+    if other is None:
+        return _SAME if is_same(record, decided(question)) else _OTHERWISE
+    mine, theirs = _comes_to(decided(question)), _comes_to(decided(by_another(question, other)))
+    return _SAME if mine == theirs else (_OTHERWISE[0], theirs)
 
 
 def _save(question: DecisionInput, file: Path) -> None:

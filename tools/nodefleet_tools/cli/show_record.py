@@ -13,6 +13,7 @@ from rich.text import Text
 from nodefleet.model.decision import Action, DecisionRecord, PoolDecision
 from nodefleet.model.names import some
 from nodefleet.policy.cluster import Policy
+from nodefleet_tools.audit import NOT_KEPT
 from nodefleet_tools.cli.show_decision import STYLES, headline, show
 from nodefleet_tools.durations import ago
 
@@ -51,7 +52,7 @@ def moment(at: datetime) -> str:
 def _how_to_ask_again(record: DecisionRecord) -> str:
     if record.archived:
         return f"Decide it again: nodefleet replay {record.id}"
-    return "It cannot be decided again: nothing came of this iteration, so only its figures were kept."
+    return f"It cannot be decided again: {NOT_KEPT}."
 
 
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────────

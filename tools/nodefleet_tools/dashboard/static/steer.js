@@ -103,7 +103,7 @@ function oneNode(store) {
     });
   root.append(names);
   let shown = "", asked = null;
-  function name(question) {  // the button says what it does, and asks anew after every change
+  function name(question) {  // the button says what it does, and asks again after every change
     asked = null;
     text(root.querySelector("button"), question ?? NODE_COMMANDS[what.value][0]);
   }
