@@ -4,6 +4,7 @@ import json
 
 import pytest
 import typer
+import yaml
 
 from nodefleet.errors import MalformedError, UnavailableError
 from nodefleet.model.decision import PolicyVersion
@@ -61,6 +62,19 @@ def test_the_next_run_goes_by_it(world, terminal):
     terminal("policy", "apply", "-", *ME, text="limits: {min: 5, max: 8}")
     (look, *_) = terminal("run", "--once", "--json").stdout.splitlines()
     assert (json.loads(look)["policy"], json.loads(look)["decision"]["pools"][0]["target"]) == (2, 5)
+
+
+def test_the_policy_in_force_is_printed_as_a_file_that_apply_takes(world, terminal):
+    terminal("policy", "apply", "-", *ME, text="limits: {min: 2, max: 8}\nstrategy: adaptive\n")
+    printed = terminal("policy", "get").stdout
+    assert yaml.safe_load(printed) == newest(world).data
+    again = terminal("policy", "apply", "-", "--json", text=printed)
+    assert (json.loads(again.stdout)["changes"], newest(world).number) == ([], 2)
+    first = json.loads(terminal("policy", "get", "1", "--json").stdout)
+    assert first == {"version": 1, "policy": {"limits": {"min": 2, "max": 6}}}
+    assert terminal("policy", "get", "9").exit_code == Status.NOTHING
+    world.table.items["policy"].clear()
+    assert terminal("policy", "get").exit_code == Status.NOTHING
 
 
 def test_a_bad_policy_is_refused_with_all_its_problems_before_the_table_is_asked(world, terminal):

@@ -7,6 +7,7 @@ import pytest
 
 from nodefleet.adapters.kubernetes.cluster import KubernetesCluster
 from nodefleet.model.state import LoopState
+from nodefleet_tools.cli import show_record
 from nodefleet_tools.cli.environment import KUBECONFIG, _kubeconfig_problems
 from nodefleet_tools.cli.outcome import Status
 from support import k8s_objects
@@ -54,6 +55,16 @@ def test_status_names_pods_that_wait_operations_and_commands(cluster, terminal):
     terminal("pause", "--reason", "drill", "--by", "ann")
     shown = terminal("status").stdout
     assert_wording(shown)
+
+
+def test_in_a_narrow_terminal_names_stay_whole(cluster, terminal, monkeypatch):
+    monkeypatch.setattr(show_record, "_WIDE", 80)
+    (node, *_) = answer(terminal("nodes", "--json"))
+    for command in ("nodes", "decisions"):
+        shown = terminal(command).stdout
+        assert max(map(len, shown.splitlines())) <= 80
+        assert_wording(shown)
+    assert any(line.startswith(f"{node['name']}  ready") for line in terminal("nodes").stdout.splitlines())
 
 
 def test_nodes_are_listed_and_filtered(cluster, terminal):

@@ -99,6 +99,21 @@ def rollback(
     """
 
 
+@runs("policy_store:get")
+def get(
+    *,
+    number: Annotated[
+        int | None, typer.Argument(help="The version; else the one that is in force.", min=1, show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+    cluster: ClusterOption = "",
+    table: TableOption = "",
+) -> None:
+    """Print the policy in force, or a version, as a file to edit and apply.
+
+    nodefleet policy get > policy.yaml"""
+
+
 @runs("policy_store:versions")
 def versions(
     *,

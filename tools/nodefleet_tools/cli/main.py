@@ -26,6 +26,7 @@ POLICY = (
     Command("check", "commands_try:check", "Say what a policy does, or everything that is wrong with it."),
     Command("show", "commands_try:show", "Show every value of a policy: where it comes from and what it is for."),
     Command("schema", "commands_try:schema", "Print the JSON Schema of a policy file, for editors."),
+    Command("get", "commands_set_up:get", "Print the policy in force, or a version, as a file to edit and apply."),
     Command("apply", "commands_set_up:apply", "Check a policy, show what it changes, and put it in force."),
     Command(
         "versions", "commands_set_up:versions", "List the policy versions: number, time, author, and what changed."

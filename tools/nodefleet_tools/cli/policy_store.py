@@ -1,10 +1,11 @@
 """`nodefleet policy apply`, `versions` and `rollback`: the policy versions in the table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,12 +40,32 @@ def apply(*, file: Path, yes: bool, by: str, as_json: bool, cluster: str, table:
 def rollback(*, number: int, yes: bool, by: str, as_json: bool, cluster: str, table: str) -> None:
     with connect.connected(cluster=cluster, table=table) as connection:
         found = {version.number: version for version in connection.history.policies()}
-        if number not in found:
-            known = ", ".join(map(str, sorted(found))) or "none"
-            raise NotFoundError(f"there is no policy version {number}: known are {known}")
-        data = found[number].data
+        data = _version(found, number).data
         source = f"{someone(by)} (back to version {number})"
         _put_in_force(connection, data, connection.policies.read(data), source=source, yes=yes, as_json=as_json)
+
+
+def get(*, number: int | None, as_json: bool, cluster: str, table: str) -> None:
+    with connect.connected(cluster=cluster, table=table) as connection:
+        state = connection.store.state()
+        found = {version.number: version for version in connection.history.policies()}
+        if state.policy is not None:
+            found[state.policy.number] = state.policy
+        wanted = number or (state.policy.number if state.policy else 0)
+        if not wanted:
+            fail("No policy version is in the table: the defaults hold. See `nodefleet policy show`.", Status.NOTHING)
+        version = _version(found, wanted)
+        if as_json:
+            print_json({"version": version.number, "policy": version.data})
+        else:
+            print(yaml.safe_dump(version.data, sort_keys=False, allow_unicode=True), end="")
+
+
+def _version(found: Mapping[int, PolicyVersion], number: int) -> PolicyVersion:
+    if number not in found:
+        known = ", ".join(map(str, sorted(found))) or "none"
+        raise NotFoundError(f"there is no policy version {number}: known are {known}")
+    return found[number]
 
 
 def versions(*, last: int, as_json: bool, cluster: str, table: str) -> None:

@@ -125,7 +125,8 @@ def _checks(played: ScenarioResult, console: Console) -> None:
         text = f"{len(failed) + len(played.broken)} of {len(played.checks)} expectations fail"
         console.print(Text(f"\n{text}.", "bold red"))
     else:
-        console.print(Text(f"\nAll {len(played.checks)} expectations hold.", "bold green"))
+        all_hold = f"All {count} expectations hold." if (count := len(played.checks)) > 1 else "The expectation holds."
+        console.print(Text(f"\n{all_hold}", "bold green"))
 
 
 def _grid() -> Table:

@@ -19,6 +19,7 @@ from nodefleet_tools.durations import ago
 
 _MOST_DONE = 3  # things in a line of the table
 _WIDE = 160  # without a terminal
+_NARROW = 110
 
 
 def page_console() -> Console:
@@ -83,12 +84,16 @@ def _alike(record: DecisionRecord) -> tuple[object, ...]:
 
 
 def show_table(records: Sequence[DecisionRecord], console: Console) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("time (UTC)", "pool", "action", "size", "reason", "did"):
+    table, narrow = Table(box=box.SIMPLE_HEAD, pad_edge=False), console.width < _NARROW
+    for column in ("time (UTC)", "pool", "action", "size", "reason", "did")[: 5 if narrow else 6]:
         table.add_column(column, no_wrap=column in ("time (UTC)", "action", "size"), overflow="fold")
     for row in rows(records):
         for index, pool in enumerate(row.newest.decision.pools):
-            table.add_row(*_cells(row, pool, first=index == 0))
+            *cells, did = _cells(row, pool, first=index == 0)
+            if narrow:  # two columns of words would have a word in each line
+                table.add_row(*cells[:-1], Text("\n→ ").join([each for each in (cells[-1], did) if each]))
+            else:
+                table.add_row(*cells, did)
     console.print(table)
 
 

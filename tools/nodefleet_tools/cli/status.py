@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +24,7 @@ from nodefleet_tools.dashboard.snapshot import UNKNOWN, Json, snapshot
 from nodefleet_tools.dashboard.source import runtime_of
 from nodefleet_tools.durations import ago, lasting
 
+_WIDE = 120  # columns that the table of nodes needs with names as EC2 gives them
 _MOST = 8  # pods, operations and alarms in the overview; `--json` has all
 
 
@@ -157,6 +159,12 @@ def _price(cost: Json) -> str:
 
 
 def _show_nodes(listed: list[Json], at: Any, console: Console) -> None:
+    if console.width < _WIDE:
+        for each in listed:
+            console.print(Text.assemble((each["name"], "bold"), f"  {each['phase']}", overflow="fold"))
+            for line in _node_lines(each, at):
+                console.print(Padding(Text(line, "dim"), (0, 0, 0, 2)))
+        return
     table = _table("name", "pool", "phase", "type", "market", "zone", "age", "pods", "CPU", "USD/h", "why")
     for each in listed:
         age = lasting(_time(at) - _time(each["since"])) if each["since"] is not None else ""
@@ -166,6 +174,16 @@ def _show_nodes(listed: list[Json], at: Any, console: Console) -> None:
         cells = (each["name"], each["pool"], each["phase"], each["type"], each["market"], each["zone"])
         table.add_row(*map(Text, (*cells, age, pods, cpu, usd, each["why"])))
     console.print(table)
+
+
+def _node_lines(each: Json, at: Any) -> list[str]:
+    """What a row of the table says, for a terminal that would break its columns."""
+    load = [] if each["cpu"] is None else [f"CPU {each['cpu']:.0f} %"]
+    pods = [] if each["pods"] is None else [pluralize(each["pods"], "pod", "pods")]
+    age = [lasting(_time(at) - _time(each["since"]))] if each["since"] is not None else []
+    price = [] if each["usd"] is None else [f"{each['usd']:.4f} USD/h"]
+    place = [each["pool"], each["type"], each["market"], each["zone"]]
+    return [", ".join(filter(None, [*place, *age, *pods, *load, *price])), *([each["why"]] if each["why"] else [])]
 
 
 def _show_cost(found: Json, console: Console) -> None:

@@ -155,4 +155,5 @@ def verdict(played: ScenarioResult) -> str:
         return f'<span class="verdict fails">{failed} of {len(played.checks)} expectations fail</span>'
     if not played.checks:
         return ""
-    return f'<span class="verdict holds">all {len(played.checks)} expectations hold</span>'
+    all_hold = f"all {count} expectations hold" if (count := len(played.checks)) > 1 else "the expectation holds"
+    return f'<span class="verdict holds">{all_hold}</span>'
