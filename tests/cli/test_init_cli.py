@@ -168,6 +168,26 @@ def test_a_second_try_keeps_what_exists(shop):
     assert made(shop) == (["node-fleet-shop"], ["node-fleet-shop-default"])
 
 
+def test_files_of_a_later_version_name_what_exists_and_can_be_compared_line_by_line(shop):
+    """docs/upgrade.md compares them with those that are in use."""
+    init(shop, "--apply", "--yes")
+    done = init(shop, "--out", "new")
+    assert done.exit_code == 0, done.stderr
+    for name in ("deployment.yaml", "iam-policy.json", "rbac.yaml", "table.json"):
+        assert Path("new", name).read_text() == Path("node-fleet", name).read_text()
+    assert max(len(line) for line in Path("new/iam-policy.json").read_text().splitlines()) < 200
+    answer = json.loads(init(shop, "--json").stdout)
+    assert (answer["template"], answer["next"]) == (made_template(shop), [])
+    assert PLACEHOLDER not in Path("node-fleet/iam-policy.json").read_text()
+
+
+def made_template(shop: Deployed) -> str:
+    (found,) = shop.client("ec2").describe_launch_templates(LaunchTemplateNames=["node-fleet-shop-default"])[
+        "LaunchTemplates"
+    ]
+    return found["LaunchTemplateId"]
+
+
 def test_a_policy_that_was_edited_is_kept_and_stored(shop):
     init(shop)
     file = Path("node-fleet/policy.yaml")

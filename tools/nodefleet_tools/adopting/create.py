@@ -32,6 +32,18 @@ def create_table(client: Any, chosen: Chosen, report: Report) -> None:
         client.update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=recovery)
 
 
+def find_template(client: Any, chosen: Chosen) -> Template:
+    """The template of this name with its newest version, if there is one."""
+    with calling("EC2"):
+        try:
+            found = client.describe_launch_templates(LaunchTemplateNames=[chosen.template_name])["LaunchTemplates"]
+        except ClientError as error:
+            if code_of(error) != "InvalidLaunchTemplateName.NotFoundException":
+                raise
+            return Template()
+    return Template(id=found[0]["LaunchTemplateId"], version=str(found[0]["LatestVersionNumber"]))
+
+
 def create_template(client: Any, found: Found, chosen: Chosen, report: Report) -> Template:
     """The template, or a new version of one that has this name and says something else."""
     wanted = plan.launch_template(found, chosen)

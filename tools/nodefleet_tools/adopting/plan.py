@@ -70,18 +70,19 @@ def files(found: Found, chosen: Chosen, template: Template) -> dict[str, str]:
         "table.json": _json(table(chosen)),
         "launch-template.json": _json(launch_template(found, chosen)),
         "user-data.sh": user_data(found.user_data, chosen.pool),
-        "iam-policy.json": iam_policy(found, chosen, template) + "\n",
+        "iam-policy.json": _json(json.loads(iam_policy(found, chosen, template))),
         "rbac.yaml": manifests.autoscaler(),
     }
 
 
-def steps(found: Found, chosen: Chosen) -> list[str]:
+def steps(found: Found, chosen: Chosen, template: Template) -> list[str]:
     """What `--apply` creates, a sentence each."""
     zones = ", ".join(chosen.subnets)
+    known = f" ({template.id} is there: a new version of it, if it says something else)" if template.exists else ""
     listed = [
         f"DynamoDB table {chosen.table}: on demand, encrypted, point-in-time recovery, TTL, a stream of new records",
         (
-            f"EC2 launch template {chosen.template_name}, as {found.worker.id} ({found.worker.image},"
+            f"EC2 launch template {chosen.template_name}{known}, as {found.worker.id} ({found.worker.image},"
             f" {found.worker.type}, {found.disk_gb} GB), for {zones}"
         ),
         (

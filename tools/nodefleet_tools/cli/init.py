@@ -72,14 +72,14 @@ def init(
         )
         load(plan.policy_data(found, chosen))  # limits that make no sense end here, before anything is written
         policy = _edited(out / _POLICY, plan.policy_data(found, chosen)) or plan.policy_text(found, chosen)
-        template = Template()
+        template = _template_there(connection, chosen)
         written = _write(out, {**plan.files(found, chosen, template), _POLICY: policy})
-        _say_plan(found, chosen, written, apply=apply)
+        _say_plan(found, chosen, template, written, apply=apply)
         if apply:
             confirm_destructive("Create it?", yes=yes)
             template = _create(connection, found, chosen, policy)
             _write(out, {**plan.files(found, chosen, template), _POLICY: policy})
-        _conclude(chosen, template, written, out, as_json=as_json)
+        _conclude(chosen, template, written, out, applied=apply, as_json=as_json)
 
 
 def _asked(what: str, option: str) -> str:
@@ -137,7 +137,14 @@ def _write(out: Path, contents: dict[str, str]) -> list[Path]:
     return [out / name for name in contents]
 
 
-def _say_plan(found: Found, chosen: Chosen, written: Sequence[Path], *, apply: bool) -> None:
+def _template_there(connection: Connection, chosen: Chosen) -> Template:
+    """What exists is named in the files: rights on a template that is not there would be applied by mistake."""
+    from nodefleet_tools.adopting import create  # noqa: PLC0415  # loads botocore
+
+    return create.find_template(connection.session.client("ec2"), chosen)
+
+
+def _say_plan(found: Found, chosen: Chosen, template: Template, written: Sequence[Path], *, apply: bool) -> None:
     """On stderr: with --json, standard output is the answer alone."""
     lines = [
         (
@@ -147,8 +154,8 @@ def _say_plan(found: Found, chosen: Chosen, written: Sequence[Path], *, apply: b
             f" New workers will be like {found.worker.id}."
         ),
         f"Written: {', '.join(str(path) for path in written)}",
-        "To be created:" if apply else "With --apply this would be created:",
-        *(f"  - {step}" for step in plan.steps(found, chosen)),
+        "To be created, if it is not there:" if apply else "With --apply this would be created, if it is not there:",
+        *(f"  - {step}" for step in plan.steps(found, chosen, template)),
         *(f"warning: {each}" for each in _warnings(found)),
     ]
     print("\n".join(lines), file=sys.stderr)
@@ -205,14 +212,16 @@ def _ask_prices(connection: Connection, found: Found, report: Callable[[str], No
         report(f"Prices of {pluralize(len(known.on_demand), 'type', 'types')} are kept in the table.")
 
 
-def _conclude(chosen: Chosen, template: Template, written: Sequence[Path], out: Path, *, as_json: bool) -> None:
+def _conclude(
+    chosen: Chosen, template: Template, written: Sequence[Path], out: Path, *, applied: bool, as_json: bool
+) -> None:
     export = f"export NODEFLEET_CLUSTER={chosen.cluster} NODEFLEET_TABLE={chosen.table}"
     following = [export, "nodefleet doctor", "nodefleet run --once", f"kubectl apply -f {out / 'rbac.yaml'}"]
     if as_json:
         files = [str(path) for path in written]
         made = template.id if template.exists else None
-        print_json({"files": files, "table": chosen.table, "template": made, "next": following if made else []})
-    elif template.exists:
+        print_json({"files": files, "table": chosen.table, "template": made, "next": following if applied else []})
+    elif applied:
         print("Next:\n" + "\n".join(f"  {line}" for line in following[:3]))
         print(f"To run it as a ServiceAccount of the cluster: {following[3]}")
         print(f"The IAM policy of what runs it: {out / 'iam-policy.json'}")
