@@ -273,6 +273,7 @@ def test_a_pool_is_scaled_paused_and_resumed_from_the_page(cluster, source, visi
     page.locator(".card", has_text="Pause scaling").get_by_role("button", name="Pause").click()
     expect(page.locator(".toast").last).to_contain_text("Paused all pools")
     assert {type(each) for each in cluster.world.table.state().commands} == {Pause, Scale}
+    expect(form.locator("select[name=minutes]")).to_have_value("120")  # as it was before the form was sent
     source.refresh()
     page.get_by_role("button", name="Resume").click()
     expect(page.locator(".toast").last).to_contain_text("Resumed all pools")

@@ -105,7 +105,7 @@ CLEANUP = Cleanup(
         ),
         (
             Create(removal(RemovalReason.VOLUNTARY)),
-            "cordon and drain w1, then terminate it; let it back in if it is not empty by 12:05:00",
+            "cordon and drain w1, then terminate it; uncordon it if it is not empty by 12:05:00",
         ),
         (
             Create(removal(RemovalReason.INTERRUPTED, force_from=NOON + timedelta(seconds=90))),

@@ -99,7 +99,7 @@ def _removal(removal: Removal) -> str:
     until = f"{removal.deadline:%H:%M:%S}"
     match removal.why:
         case RemovalReason.VOLUNTARY:
-            return f"cordon and drain {name}, then terminate it; let it back in if it is not empty by {until}"
+            return f"cordon and drain {name}, then terminate it; uncordon it if it is not empty by {until}"
         case RemovalReason.INTERRUPTED:
             forced = (
                 f"; what is left at {removal.force_from:%H:%M:%S} is deleted by force" if removal.force_from else ""

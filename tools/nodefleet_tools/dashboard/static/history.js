@@ -94,7 +94,7 @@ function pool(each) {
 }
 
 function saw(found) {
-  if (!found.saw) return section("What it saw", el("p", { class: "note" }, `Only the figures below were kept: ${found.not_replayable}.`));
+  if (!found.saw) return section("What it saw", el("p", { class: "note" }, `It cannot be decided again: ${found.not_replayable}.`));
   const seen = found.saw;
   return section("What it saw", el("p", {}, `${seen.instances} instances, ${seen.nodes} nodes, ${plural(seen.pods, "pod")}, ${plural(seen.pending.length, "pending pod")}, ${plural(seen.operations, "operation")} under way.`),
     seen.pending.length ? bullets(seen.pending.slice(0, 20)) : null,

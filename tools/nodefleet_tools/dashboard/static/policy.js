@@ -56,7 +56,7 @@ export function policyCard() {
       const found = await post("policy/what-if", { text: asked });
       if (area.value !== asked) return;
       fill(replayed, el("h3", {}, "The last week with this policy"), el("p", {}, summarise(found)),
-      found.different.length ? el("ul", { class: "list" }, found.different.map((each) => el("li", {}, el("time", {}, `${day(each.at)} ${clock(each.at)}`), " ", headlines(each.first), " → ", el("b", {}, headlines(each.second))))) : null,
+      found.different.length ? el("ul", { class: "list" }, found.different.map((each) => el("li", {}, el("time", {}, `${day(each.at)} ${clock(each.at)}`), " ", headlines(each.first), "; by this policy ", el("b", {}, headlines(each.second))))) : null,
       el("p", { class: "note" }, "Archived are the decisions that came to something; quiet iterations between them are not asked, so a higher min or a lower threshold may act more often than this says. How the fleet would have developed afterwards is not part of the answer: `nodefleet backtest` plays that."));
     } catch (error) {
       if (area.value === asked) fill(replayed, el("p", { class: "wrong" }, error.message));

@@ -46,7 +46,7 @@ function field(label, control) {
   return el("label", { class: "field" }, el("span", {}, label), control);
 }
 
-const times = (open) => el("select", { name: "minutes" }, open ? el("option", { value: "" }, "until resumed") : null, TIMES.map(([minutes, title]) => el("option", { value: String(minutes), selected: minutes === 120 && !open }, title)));
+const times = (open) => el("select", { name: "minutes" }, open ? el("option", { value: "" }, "until resumed") : null, TIMES.map(([minutes, title]) => el("option", { value: String(minutes), selected: minutes === 120 && !open ? "selected" : null }, title)));  // as an attribute: a reset goes back to it
 const reason = (required) => el("input", { name: "reason", type: "text", required, maxlength: "300", placeholder: required ? "needed: for the others" : "for the others" });
 
 // `act` gives the command; none if it has to ask once more.
