@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
@@ -258,7 +259,11 @@ def test_a_question_that_nobody_answers_ends_with_what_was_done(monkeypatch):
 def test_ctrl_c_at_a_question_interrupts():
     """typer makes the same exception of it as of no answer."""
     ours, theirs = pty.openpty()
-    code = "from nodefleet_tools.cli.main import main; main()"
+    # A shell's background job ignores the signal, and what it starts does, too.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        " from nodefleet_tools.cli.main import main; main()"
+    )
     asking = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code, "init"], stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
     )
@@ -266,7 +271,11 @@ def test_ctrl_c_at_a_question_interrupts():
     asked = b""
     while b"name:" not in asked:
         asked += os.read(ours, 1000)
-    asking.send_signal(signal.SIGINT)
+    for _ in range(10):  # one that comes right before Python reads is seen after the reading only
+        asking.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            asking.wait(timeout=5)
+            break
     _, said = asking.communicate(timeout=30)
     os.close(ours)
     assert (asking.returncode, b"Traceback" in said) == (Status.INTERRUPTED, False)

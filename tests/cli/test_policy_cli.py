@@ -53,6 +53,19 @@ def test_rules_are_counted():
     assert_wording(summary(Pool(custom=(rule, rule))))
 
 
+@pytest.mark.parametrize(
+    ("text", "also"),
+    [
+        ("limits: {max: 8}\nmarket: {spot_percent: 50}", ()),
+        ("headroom: {pods: 3}\nwarm: {size: 2}", ("headroom", "warm")),
+        ("windows: [{name: sale, cron: '0 8 * * 5', lasting: 4h, min: 6}]", ("windows",)),
+    ],
+)
+def test_what_the_line_has_no_words_for_is_named(file, text, also):
+    _, _, named = run("check", file(text)).stdout.partition("also set: ")
+    assert tuple(filter(None, named.strip().split(", "))) == also
+
+
 def test_a_bad_policy_is_told_block_by_block(file):
     path = file("limits: {mx: 20}\nsteps: {up: 0}\nwindows: [{name: w, cron: 0 25 * * *, min: 3}]\n")
     done = run("check", path)

@@ -1,6 +1,7 @@
 """`nodefleet policy`: check a policy file, show what it amounts to, and describe it to editors."""
 
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,12 @@ def print_schema(*, as_json: bool) -> None:  # noqa: ARG001  # it is JSON anyway
     print_json(policy_schema())
 
 
+_DEFAULT = Pool()
+_IN_SUMMARY = frozenset(
+    ("name", "limits", "reactive", "steps", "market", "strategy", "adaptive", "custom", "readings", "dry_run")
+)
+
+
 def summary(pool: Pool) -> str:
     """A pool in one line."""
     cpu, memory, steps, market = pool.reactive.cpu, pool.reactive.memory, pool.steps, pool.market
@@ -76,8 +83,15 @@ def summary(pool: Pool) -> str:
         )
     return (
         f"{pool.name}: {pool.limits.min} to {pluralize(pool.limits.max, 'node', 'nodes')};{scales}"
-        f" {market.spot_percent:g} % Spot; {rules}{dry}"
+        f" {market.spot_percent:g} % Spot; {rules}{_beside(pool)}{dry}"
     )
+
+
+def _beside(pool: Pool) -> str:
+    """What the line has no words for and is not as by default: a reader must not take the line for all of it."""
+    unlike = [each.name for each in fields(Pool) if getattr(pool, each.name) != getattr(_DEFAULT, each.name)]
+    found = [name for name in unlike if name not in _IN_SUMMARY]
+    return f"; also set: {', '.join(found)}" if found else ""
 
 
 def worded(leaf: Leaf) -> str:
