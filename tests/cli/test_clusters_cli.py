@@ -75,6 +75,15 @@ def test_a_cluster_that_is_added_has_its_own_schedule_into_its_own_message_group
     assert "resumed" in fleet.events(shop)
 
 
+def test_counts_of_a_cluster_without_a_decision_are_not_zero(fleet):
+    shop, _ = fleet.sites
+    at("add", shop)
+    row = listed()[shop]
+    assert (row["decided_at"], row["nodes"], row["target"], row["pending"]) == (None, None, None, None)
+    (line,) = [each.split() for each in at("list").stdout.splitlines() if each.startswith(shop)]
+    assert line[-3:] == ["never", "-", "-"]
+
+
 def test_what_it_launches_with_gets_the_fleet_s_tag(fleet):
     (name, shop), _ = fleet.sites.items()
     at("add", name)

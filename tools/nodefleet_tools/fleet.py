@@ -123,6 +123,11 @@ class ClusterRow:
     usd_today: float | None = None  # of the full hours of today, the autoscaler's own cost included; none: not asked
 
     @property
+    def is_known(self) -> bool:
+        """Whether its counts are: without a decision they are none, which is not zero."""
+        return self.decided_at is not None and not self.problem
+
+    @property
     def troubled(self) -> bool:
         return self.late or bool(self.problem) or self.level not in ("", Level.NORMAL.value, Level.RECOVERY.value)
 

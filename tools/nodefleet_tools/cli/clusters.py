@@ -151,17 +151,20 @@ def cluster_rows(connection: Connection, *, costs: bool = False) -> list[Cluster
 
 def plain_row(row: ClusterRow) -> dict[str, Any]:
     at = row.decided_at
-    return {**asdict(row), "decided_at": at.isoformat() if at else None, "troubled": row.troubled}
+    unknown = {} if row.is_known else dict.fromkeys(("nodes", "target", "pending"))
+    return {**asdict(row), **unknown, "decided_at": at.isoformat() if at else None, "troubled": row.troubled}
 
 
 def _show(shown: list[ClusterRow], listed: list[ClusterRow], connection: Connection) -> None:
     console, now = page_console(), connection.clock()
     table = Table("cluster", "region", "state", "decided", "nodes", "pending", box=None, pad_edge=False)
     for row in shown:
-        nodes = str(row.nodes) if row.nodes == row.target else f"{row.nodes} → {row.target}"
-        decided = ago(now - row.decided_at) if row.decided_at else "never"
+        nodes = (
+            "-" if not row.is_known else str(row.nodes) if row.nodes == row.target else f"{row.nodes} → {row.target}"
+        )
+        decided = ago(now - row.decided_at) if row.decided_at else "-" if row.problem else "never"
         style = "bold red" if row.troubled else "dim" if row.paused else ""
-        cells = (row.name, row.region or "-", state_of(row), decided, nodes, str(row.pending))
+        cells = (row.name, row.region or "-", state_of(row), decided, nodes, str(row.pending) if row.is_known else "-")
         table.add_row(*(Text(cell, style) for cell in cells))
     console.print(table)
     console.print(Text(summary(listed), "bold"))

@@ -90,9 +90,9 @@ def _plain(row: ClusterRow, now: datetime) -> Json:
         "troubled": row.troubled,
         "paused": row.paused,
         "problem": row.problem,
-        "nodes": row.nodes,
-        "target": row.target,
-        "pending": row.pending,
+        "nodes": row.nodes if row.is_known else None,
+        "target": row.target if row.is_known else None,
+        "pending": row.pending if row.is_known else None,
         "age": (now - row.decided_at).total_seconds() if row.decided_at else None,
         "usd": row.usd_today,
     }

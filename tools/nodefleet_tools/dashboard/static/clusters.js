@@ -31,9 +31,9 @@ function update(line, row) {
   text(pill, row.state);
   pill.dataset.level = LEVELS[row.state] ?? row.state;
   pill.title = row.problem;
-  text(nodes, row.nodes === row.target ? row.nodes : `${row.nodes} → ${row.target}`);
-  text(pending, row.pending);
-  text(ran, row.age === null ? "never" : `${span(row.age)} ago`);
+  text(nodes, row.nodes === null ? "–" : row.nodes === row.target ? row.nodes : `${row.nodes} → ${row.target}`);
+  text(pending, row.pending ?? "–");
+  text(ran, row.age === null ? (row.problem ? "–" : "never") : `${span(row.age)} ago`);
   text(cost, usd(row.usd));
 }
 
