@@ -29,6 +29,11 @@ def test_no_login_shows_its_secret(login):
     assert any(WORD in value for value in login.secrets())
 
 
+@pytest.mark.parametrize("login", [MetricsLogin(ca=CA), RedisLogin(ca=CA)])
+def test_an_authority_alone_is_no_secret(login):
+    assert login.secrets() == ()
+
+
 def test_the_encoded_form_of_a_password_is_secret_too():
     login = MetricsLogin(username="ana", password=WORD)
     assert login.header().removeprefix("Basic ") in login.secrets()
@@ -116,7 +121,11 @@ def test_a_bot_token_goes_to_slack_only(api):
         (MetricsLogin, {"token": "t", "username": "ana"}, "token and username are both there: only one can be used"),
         (MetricsLogin, {"token": "a b"}, "token has characters that no HTTP header can carry"),
         (MetricsLogin, {"username": "a:b", "password": "p"}, "username has a colon"),
+        (MetricsLogin, {"token": "t", "ca": "MIIB"}, "ca is not a certificate in PEM form"),
+        (MetricsLogin, {"username": "ana", "ca": CA}, "password is missing"),
+        (GithubLogin, {"token": "t", "ca": "MIIB"}, "ca is not a certificate in PEM form"),
         (RedisLogin, {"password": ""}, "password is empty"),
+        (RedisLogin, {"username": "ana", "ca": CA}, "password is empty"),
         (RedisLogin, {"password": "p", "ca": "MIIB"}, "ca is not a certificate in PEM form"),
         (GithubLogin, {}, "app_id and installation_id and private_key missing"),
         (GithubLogin, {"app_id": "1", "installation_id": "2"}, "private_key missing"),

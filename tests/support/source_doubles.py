@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
+from ssl import SSLContext
 from threading import Event, Thread
 from urllib.parse import parse_qs, urlsplit
 
@@ -90,7 +91,7 @@ class HttpDouble:
     address: str = ""
 
     @contextmanager
-    def serving(self) -> Iterator["HttpDouble"]:
+    def serving(self, tls: SSLContext | None = None) -> Iterator["HttpDouble"]:
         double = self
 
         class Handler(LoopbackHandler):
@@ -109,8 +110,8 @@ class HttpDouble:
 
             do_GET = do_POST = do_DELETE = _any  # noqa: N815  # as http.server names them
 
-        with loopback_server(Handler) as server:
-            self.address = f"http://127.0.0.1:{server.server_port}"
+        with loopback_server(Handler, tls=tls) as server:
+            self.address = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
             yield self
 
 

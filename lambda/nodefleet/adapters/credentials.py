@@ -26,19 +26,23 @@ _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/[\x21-\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsLogin:
-    """Basic or bearer, as the Prometheus wants it."""
+    """Basic or bearer, as the server wants it; and its certificate authority, if that is one of its network."""
 
-    SHAPE: ClassVar[str] = '{"username": "…", "password": "…"} or {"token": "…"}'
+    SHAPE: ClassVar[str] = '{"username": "…", "password": "…"} or {"token": "…"}, and "ca" if needed'
 
     username: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    ca: str = field(default="", repr=False)  # PEM; alone it is enough for a server that wants no login
 
     def __post_init__(self) -> None:
         if self.token and (self.username or self.password):
             raise MisconfiguredError("token and username are both there: only one can be used")
+        _check_authority(self.ca)
         if self.token:
             _require_header(self.token, "token")
+        elif self.ca and not (self.username or self.password):
+            return
         elif not self.username or not self.password:
             lacking = "username" if self.password else "password" if self.username else "token"
             raise MisconfiguredError(f"{lacking} is missing")
@@ -46,11 +50,15 @@ class MetricsLogin:
             raise MisconfiguredError("username has a colon, which basic authentication cannot carry")
 
     def header(self) -> str:
-        """For Authorization."""
-        return f"Bearer {self.token}" if self.token else f"Basic {self._basic()}"
+        """For Authorization; empty without a login."""
+        if self.token:
+            return f"Bearer {self.token}"
+        return f"Basic {self._basic()}" if self.username else ""
 
     def secrets(self) -> tuple[str, ...]:
-        return (self.token,) if self.token else (self.password, self._basic())
+        if self.token:
+            return (self.token,)
+        return (self.password, self._basic()) if self.username else ()
 
     def _basic(self) -> str:
         return b64encode(f"{self.username}:{self.password}".encode()).decode()
@@ -122,39 +130,43 @@ class SlackHook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisLogin:
-    """For AUTH. A certificate authority of one's own for `rediss://`, in PEM form."""
+    """For AUTH. A certificate authority of one's own for `rediss://`, in PEM form; alone for a server without AUTH."""
 
     SHAPE: ClassVar[str] = '{"password": "…"} and, if needed, "username" and "ca"'
 
-    password: str = field(repr=False)
+    password: str = field(default="", repr=False)
     username: str = ""
     ca: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if not self.password:
+        if not self.password and (self.username or not self.ca):
             raise MisconfiguredError("password is empty")
-        if self.ca and _CERTIFICATE not in self.ca:
-            raise MisconfiguredError("ca is not a certificate in PEM form")
+        _check_authority(self.ca)
 
     def secrets(self) -> tuple[str, ...]:
-        return (self.password,)
+        return (self.password,) if self.password else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GithubLogin:
-    """A token, or the key of a GitHub App that gets itself a token for an hour."""
+    """A token, or the key of a GitHub App that gets itself a token for an hour; and the certificate authority of a
+    GitHub Enterprise, if that is one of its network."""
 
-    SHAPE: ClassVar[str] = '{"token": "…"} or {"app_id": "…", "installation_id": "…", "private_key": "…"}'
+    SHAPE: ClassVar[str] = (
+        '{"token": "…"} or {"app_id": "…", "installation_id": "…", "private_key": "…"}, and "ca" if needed'
+    )
 
     token: str = field(default="", repr=False)
     app_id: str = ""
     installation_id: str = ""
     private_key: str = field(default="", repr=False)  # PEM
+    ca: str = field(default="", repr=False)  # PEM
 
     def __post_init__(self) -> None:
         app = {"app_id": self.app_id, "installation_id": self.installation_id, "private_key": self.private_key}
         if self.token and any(app.values()):
             raise MisconfiguredError("token and a GitHub App are both there: only one can be used")
+        _check_authority(self.ca)
         if self.token:
             _require_header(self.token, "token")
             return
@@ -169,6 +181,11 @@ class GithubLogin:
 
 
 Login: TypeAlias = ApiLogin | MetricsLogin | SlackHook | RedisLogin | GithubLogin
+
+
+def _check_authority(ca: str) -> None:
+    if ca and _CERTIFICATE not in ca:
+        raise MisconfiguredError("ca is not a certificate in PEM form")
 
 
 def _require_header(value: str, name: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
+from ssl import create_default_context
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -46,6 +47,7 @@ class HttpRequest:
     authorization: str = field(default="", repr=False)
     data: Mapping[str, str] | None = None  # a form
     verify: bool | str = True  # may be the file of a certificate authority
+    ca: str = field(default="", repr=False)  # the only certificate authority that counts, in PEM form
     too_large: str = ""  # what to do about an answer that is too large
 
     @property
@@ -142,9 +144,11 @@ def _headers(request: HttpRequest) -> dict[str, str]:
 
 
 def _trust(request: HttpRequest) -> dict[str, Any]:
-    """Which certificates a server may show: those of certifi's authorities, or of the file that was given."""
+    """Which certificates a server may show: those of certifi's authorities, or of the one that was given."""
     if not request.url.startswith("https:"):
         return {}
+    if request.ca:
+        return {"ssl_context": create_default_context(cadata=request.ca)}
     if request.verify is True:
         import certifi  # noqa: PLC0415
 

@@ -271,6 +271,7 @@ class PrometheusClient:
             url=self._url + path,
             data={**asked, "timeout": f"{max(1, int(left * 1000))}ms"},
             authorization=login.header() if login else "",
+            ca=login.ca if login else "",
             verify=self._verify,
             too_large="the query gives too many series",
         )

@@ -64,6 +64,7 @@ class CloudWatch:
 
 
 _KEPT_IN = "Secrets Manager: <prefix>/<cluster>/sources/<this name>, which holds "
+_AUTHORITY = ', and "ca" (PEM) if a certificate authority of your own signed the server'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ class Rabbitmq:
     counts: Literal["ready", "unacked", "all"] = setting(
         "all", "", "messages that wait, that consumers hold, or both: with both, a pool does not shrink while they work"
     )
-    secret: str | None = setting(None, "", _KEPT_IN + 'the login: {"username": "…", "password": "…"}')
+    secret: str | None = setting(None, "", _KEPT_IN + 'the login: {"username": "…", "password": "…"}' + _AUTHORITY)
     when_missing: WhenMissing | None = _when_missing()
 
 
@@ -124,7 +125,9 @@ class Github:
     api: str = setting("https://api.github.com", "", "of GitHub Enterprise: https://host/api/v3")
     secret: str = field(
         metadata=describe(
-            _KEPT_IN + '{"token": "…"}, or {"app_id": "…", "installation_id": "…", "private_key": "…"} of a GitHub App'
+            _KEPT_IN
+            + '{"token": "…"}, or {"app_id": "…", "installation_id": "…", "private_key": "…"} of a GitHub App'
+            + _AUTHORITY
         )
     )
     remove_offline_after: timedelta | None = setting(
@@ -142,7 +145,9 @@ class HttpJson:
 
     url: str = field(metadata=describe("http:// or https://, answers GET with JSON"))
     value: str = field(metadata=describe("JSON pointer to the number: /queues/0/length"))
-    secret: str | None = setting(None, "", _KEPT_IN + 'the login: {"token": "…"} or {"username": "…", "password": "…"}')
+    secret: str | None = setting(
+        None, "", _KEPT_IN + 'the login: {"token": "…"} or {"username": "…", "password": "…"}' + _AUTHORITY
+    )
     when_missing: WhenMissing | None = _when_missing()
 
 

@@ -307,15 +307,20 @@ class _Client:
 
     def _send(self, request: http.HttpRequest) -> http.HttpAnswer:
         self._refuse_until_renewed()
-        answer = http.send(replace(request, authorization=f"Bearer {self._token()}"), self._moment.deadline)
+        answer = self._send_logged_in(request)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             self._account.token = ""
             self._logins.refresh(self._secret)
-            answer = http.send(replace(request, authorization=f"Bearer {self._token()}"), self._moment.deadline)
+            answer = self._send_logged_in(request)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise _GithubError(f"GitHub refuses the login (HTTP 401): check what secret sources/{self._secret} holds")
         self._note_limit(answer)
         return answer
+
+    def _send_logged_in(self, request: http.HttpRequest) -> http.HttpAnswer:
+        login = self._logins.login(self._secret, GithubLogin)
+        authorization = f"Bearer {self._token(login)}"
+        return http.send(replace(request, authorization=authorization, ca=login.ca), self._moment.deadline)
 
     def _note_limit(self, answer: http.HttpAnswer, advice: str = "let this login read Actions and metadata") -> None:
         refused = answer.status in (HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
@@ -337,8 +342,7 @@ class _Client:
             until = datetime.fromtimestamp(self._account.asks_again_at, UTC)
             raise _GithubError(f"GitHub's rate limit is used up until {until:%H:%M:%S} UTC: nothing is asked before")
 
-    def _token(self) -> str:
-        login = self._logins.login(self._secret, GithubLogin)
+    def _token(self, login: GithubLogin) -> str:
         if login.token:
             return login.token
         account = self._account
@@ -355,6 +359,7 @@ class _Client:
             url=f"{self._api}/app/installations/{login.installation_id}/access_tokens",
             headers=_HEADERS,
             authorization=f"Bearer {proof}",
+            ca=login.ca,
         )
         answer = http.send(request, self._moment.deadline)
         self._note_limit(answer, "check that the App is not suspended")

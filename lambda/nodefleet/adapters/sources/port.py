@@ -119,10 +119,14 @@ def _send(request: http.HttpRequest, logins: SourceLogins, secret: str | None, d
     if secret is None:
         return http.send(request, deadline)
     login = logins.login(secret, MetricsLogin)
-    answer = http.send(replace(request, authorization=login.header()), deadline)
+    answer = http.send(_as(login, request), deadline)
     if answer.status == HTTPStatus.UNAUTHORIZED:
         logins.refresh(secret)
         renewed = logins.login(secret, MetricsLogin)
         if renewed != login:
-            answer = http.send(replace(request, authorization=renewed.header()), deadline)
+            answer = http.send(_as(renewed, request), deadline)
     return answer
+
+
+def _as(login: MetricsLogin, request: http.HttpRequest) -> http.HttpRequest:
+    return replace(request, authorization=login.header(), ca=login.ca)

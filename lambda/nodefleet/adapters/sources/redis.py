@@ -70,7 +70,7 @@ class RespConnection:
         self._received = bytearray()
         self._total = 0
         self._socket = self._connect(address, login)
-        opening = [["AUTH", *filter(None, (login.username, login.password))]] if login else []
+        opening = [["AUTH", *filter(None, (login.username, login.password))]] if login and login.password else []
         opening += [["SELECT", str(address.database)]] if address.database else []
         for reply in self.ask(opening):
             if isinstance(reply, RespError):
