@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.snapshot import AUTOSCALER, Scale
+from nodefleet.model.state import Level
 from nodefleet.reconcile.run import run
 from nodefleet_tools.cli import connect, main
 from nodefleet_tools.sim.world import World
@@ -73,6 +74,29 @@ def test_the_standby_keeps_its_own_size_and_that_of_the_other(regions):
 def ready(regions, *names):
     for name in names:
         Cluster(regions.worlds[name]).calm(6)
+
+
+@pytest.mark.parametrize("parts", [["cloud"], ["cluster"], ["cloud", "cluster"]])
+@pytest.mark.parametrize("runs", [1, 30])
+def test_the_size_is_that_of_the_last_decision_that_saw_the_nodes(regions, parts, runs):
+    """A region fails: its EC2 or its cluster cannot be read any more, and its runs go on."""
+    regions.decided("eu", "us")
+    failing = Cluster(regions.worlds["eu"])
+    for part in parts:
+        failing.world.away(part)
+    failing.calm(runs)
+    assert failing.world.table.decisions[-1].decision.level is Level.PARTIAL
+    done = regions("eu", "us", *ME)
+    assert done.exit_code == 0, done.output
+    assert [(order.nodes, order.moved) for order in regions.commands("us")] == [(8, 5)]
+
+
+def test_a_region_that_never_saw_its_nodes_has_no_size(regions):
+    regions.worlds["eu"].away("cloud")
+    regions.decided("eu", "us")
+    done = regions("eu", "us", *ME)
+    assert (done.exit_code, regions.commands("us")) == (2, ())
+    assert "--nodes POOL=N" in done.stderr
 
 
 def test_the_same_failover_again_counts_the_demand_once(regions):

@@ -17,6 +17,7 @@ from nodefleet.errors import NodeFleetError
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.names import pluralize
 from nodefleet.model.snapshot import Scale
+from nodefleet.model.state import Level
 from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
@@ -24,6 +25,8 @@ from nodefleet_tools.cli.environment import InputError
 from nodefleet_tools.cli.operators import because, event, someone, span, worded_time
 from nodefleet_tools.cli.outcome import note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
+
+_LOOKED_AT = (1, 20, 200, 1000)  # decisions: the last one will mostly do, and a region may have failed for a day
 
 
 def failover(
@@ -77,14 +80,25 @@ def _demand_of(origin: str, table: str) -> dict[str, int]:
         except NodeFleetError as error:
             raise InputError(f"{origin} cannot be asked for its size: {error}\nSay --nodes POOL=N") from error
         if not sizes:
-            raise InputError(f"{origin} has no recorded decision: say how many nodes move with --nodes POOL=N")
+            raise InputError(
+                f"{origin} has no recorded decision that saw its nodes: say how many move with --nodes POOL=N"
+            )
         return sizes
 
 
 def _sizes(connection: Connection) -> dict[str, int]:
-    """The capacity of each pool at the last decision."""
-    last = connection.history.decisions(1)
-    return {pool.pool: pool.count.capacity for record in last for pool in record.decision.pools}
+    """The size of each pool at the last decision that saw it: while EC2 or Kubernetes cannot be read, as when a region
+    fails, hardly a node counts. Nodes that are lost and to be replaced belong to it."""
+    before = None
+    for most in _LOOKED_AT:
+        records = connection.history.decisions(most, before)
+        for record in records:
+            if record.decision.level is not Level.PARTIAL:
+                return {pool.pool: max(pool.count.capacity, pool.target) for pool in record.decision.pools}
+        if len(records) < most:
+            break
+        before = records[-1].decision.at
+    return {}
 
 
 # ── both clusters ────────────────────────────────────────────────────────────────────────────────────────────────
