@@ -154,7 +154,7 @@ Amounts = Mapping[str, float]  # by cap: cpu, memory, gpus, usd_per_hour
 
 _GIB = 1 << 30
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi")
-_ROUNDING = 1e-9  # of sums of prices
+ROUNDING = 1e-9  # of sums of prices
 _CAPPED = ("cpu", "memory", "gpus", "usd_per_hour")
 
 
@@ -194,7 +194,7 @@ def exceeds_caps(fleet: Sequence[Worker], observation: Observation, policy: Poli
 
 
 def is_above_caps(used: Amounts, limits: FleetLimits) -> bool:
-    return any(used.get(name, 0.0) > cap + _ROUNDING for name, cap in caps_of(limits).items())
+    return any(used.get(name, 0.0) > cap + ROUNDING for name, cap in caps_of(limits).items())
 
 
 def largest_of(pool: Pool | None, catalog: Mapping[str, InstanceType]) -> Counter[str]:

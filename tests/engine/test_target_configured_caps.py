@@ -1,5 +1,6 @@
 """Caps over all pools: growth stops, pools of lower priority wait and say so."""
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,9 +11,9 @@ from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action, BoundSource
 from nodefleet.model.inventory import InstanceState, InstanceType, Market, Resources
-from nodefleet.model.operations import Create, Launch, Removal, SendAlert
+from nodefleet.model.operations import Create, Launch, Removal, SendAlert, Shortage
 from nodefleet.model.snapshot import Missing
-from nodefleet.model.state import PoolMemory
+from nodefleet.model.state import Memory, PoolMemory
 from nodefleet.model.workload import Rules
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import FleetLimits, Policy
@@ -87,6 +88,73 @@ def test_gpus_are_counted_by_the_largest_type_that_may_come():
     both = pool(types=("t3.small", "g4dn.2xlarge"))
     assert bought(decide(seen(0, training), KNOWN, policy(both, gpus=5))) == 2
     assert bought(decide(seen(0, training), KNOWN, policy(both, gpus=1))) == 1, "min is restored all the same"
+
+
+SINGLE = InstanceType(
+    name="g4dn.xlarge", resources=Resources(cpu=4000, memory=16 * GIB, pods=58, extended={GPU: 1}), hourly_usd=0.526
+)
+FOURFOLD = InstanceType(
+    name="g4dn.12xlarge",
+    resources=Resources(cpu=48000, memory=192 * GIB, pods=110, extended={GPU: 4}),
+    hourly_usd=3.912,
+)
+
+
+def gpu_pool(*types, **changes):
+    given = {"limits": Limits(min=0, max=20), "market": MarketMix(types=types, spot_percent=0), **changes}
+    return pool(**given)
+
+
+def training(number, gpus=1):
+    return [
+        waiting(f"train-{n}", requests=Resources(cpu=3000, memory=GIB, extended={GPU: gpus})) for n in range(number)
+    ]
+
+
+def launched(decision):
+    """Nodes by their types."""
+    found = Counter()
+    for step in only(decision).plan:
+        if isinstance(step, Create) and isinstance(step.operation, Launch):
+            found[step.operation.types] += step.operation.count
+    return found
+
+
+@pytest.mark.parametrize(("cap", "expected"), [(1, 1), (3, 3), (4, 4), (9, 6)])
+@pytest.mark.parametrize("types", [("g4dn.xlarge", "g4dn.12xlarge"), ("g4dn.12xlarge", "g4dn.xlarge")])
+def test_nodes_count_as_the_types_that_their_pods_are_planned_on(cap, expected, types):
+    """The pool could launch nodes of four GPUs, too, and by those a cap of three would leave no node."""
+    decision = decide(seen(0, training(6), catalog=(SINGLE, FOURFOLD)), KNOWN, policy(gpu_pool(*types), gpus=cap))
+    assert launched(decision) == {("g4dn.xlarge",): expected}
+
+
+@pytest.mark.parametrize(("cap", "expected"), [(4, {("g4dn.12xlarge",): 1}), (3, {})])
+def test_where_ec2_lacks_the_planned_type_no_larger_one_exceeds_the_cap(cap, expected):
+    short = tuple(
+        Shortage(pool="default", type="g4dn.xlarge", zone=zone, market=market, until=NOON + timedelta(seconds=60))
+        for zone in "ab"
+        for market in Market
+    )
+    memory = Memory(pools={"default": PoolMemory(shortages=short)})
+    rules = policy(gpu_pool("g4dn.xlarge", "g4dn.12xlarge"), gpus=cap)
+    assert launched(decide(seen(0, training(6), catalog=(SINGLE, FOURFOLD)), memory, rules)) == expected
+
+
+def test_a_cap_on_gpus_holds_up_no_node_without_them():
+    """Pods without GPUs come behind those with some by their name, and get their nodes."""
+    pods = [*training(4), *(waiting(f"web-{n}", requests=Resources(cpu=1900)) for n in range(3))]
+    rules = policy(gpu_pool("t3.small", "g4dn.xlarge", steps=replace(STEPS, pending_spare=0)), gpus=2)
+    decision = decide(seen(0, pods, catalog=(CATALOG[0], SINGLE)), KNOWN, rules)
+    assert launched(decision) == {("g4dn.xlarge",): 2, ("t3.small",): 3}
+    assert alerts(decision) == [AlertKind.AT_MAX]
+
+
+def test_what_is_left_of_a_cap_is_kept_for_the_pod_of_highest_priority():
+    """It asks for a node of four cores, and there is room for one of two."""
+    large = InstanceType(name="c5.xlarge", resources=Resources(cpu=4000, memory=8 * GIB, pods=58), hourly_usd=0.17)
+    pods = [waiting("big-0", requests=Resources(cpu=3500), priority=9), waiting("web-0", requests=Resources(cpu=1900))]
+    rules = policy(gpu_pool("t3.small", "c5.xlarge"), cpu=3)
+    assert launched(decide(seen(0, pods, catalog=(CATALOG[0], large)), KNOWN, rules)) == {}
 
 
 def test_min_is_restored_beyond_a_cap():

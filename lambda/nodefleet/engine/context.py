@@ -264,9 +264,11 @@ class DataQuality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapRoom:
-    """What the tightest cap of the fleet leaves a pool."""
+    """What the caps of the fleet leave a pool."""
 
-    more: int  # nodes
+    more: int  # nodes of any of its types, by the tightest cap
+    for_pods: int  # the same, the first ones of the types that pending pods get
+    left: Mapping[str, float]  # by cap
     sentence: str
 
 

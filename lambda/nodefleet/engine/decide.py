@@ -51,6 +51,7 @@ from nodefleet.engine.target import (
     command_bounds,
     cooldown_bounds,
     evaluate_gate,
+    fitting_first,
     fleet_bounds,
     fleet_surplus,
     floor,
@@ -404,7 +405,9 @@ def decide(
             later = ordered[index + 1 :]
             ctx = within_fleet(context, later, room, surplus, kept)
             ctx = within_caps(ctx, later, used, kept)
-            result = decided[ctx.pool.name] = decide_pool(ctx, cluster, waiting[ctx.pool.name], memory, trust)
+            own_pods = _within_caps_first(ctx, waiting[ctx.pool.name])
+            ctx = within_caps(ctx, later, used, kept, own_pods.asks(len(own_pods.new)))
+            result = decided[ctx.pool.name] = decide_pool(ctx, cluster, own_pods, memory, trust)
             room -= _count_launched(result.decision)
             used = with_launches(used, () if result.decision.dry_run else result.decision.plan, observation)
         results = [decided[pool.name] for pool in policy.pools]
@@ -436,6 +439,13 @@ def decide(
         plan=disposal.plan,
         look_again="; ".join(filter(None, (*(result.requeue_reason for result in results), disposal.requeue_reason))),
     )
+
+
+def _within_caps_first(ctx: PoolContext, pending: PendingPods) -> PendingPods:
+    if ctx.cap is None:
+        return pending
+    order = fitting_first(ctx, pending.asks(len(pending.new)))
+    return replace(pending, new=tuple(pending.new[index] for index in order))
 
 
 def _keep_known(

@@ -13,12 +13,12 @@ from datetime import datetime
 from math import floor as rounded_down
 from types import MappingProxyType
 
-from nodefleet.capacity import Amounts, FleetSize, amounts_of, caps_of, largest_of
-from nodefleet.engine.context import CapRoom, DataQuality, PoolContext
+from nodefleet.capacity import ROUNDING, Amounts, FleetSize, amounts_of, caps_of, largest_of
+from nodefleet.engine.context import CapRoom, DataQuality, PlacementRequest, PoolContext
 from nodefleet.engine.signals.vote import Abstain, ScaleDownOk, ScaleUp, SignalVote, find_overload
 from nodefleet.model.decision import Bound, BoundSource, Overruled, Rank, Side
 from nodefleet.model.fleet import Count
-from nodefleet.model.inventory import InstanceType
+from nodefleet.model.inventory import InstanceType, Market
 from nodefleet.model.names import figure, pluralize, some
 from nodefleet.model.operations import Create, Launch, Step
 from nodefleet.model.snapshot import Observation, Pause, Scale
@@ -228,7 +228,8 @@ def command_bounds(observation: Observation, pool: str) -> list[Bound]:
 # A cap stops growth; it removes nothing, and no pool is kept below its min by it. Pools of higher priority are
 # decided first, so under a cap those of lower priority wait, and of pools of one priority the pods of a lower one; what
 # the later ones lack to min is kept for them, or restoring it would exceed the cap. A new node counts as the largest
-# and most expensive of the types that it may be launched as: what EC2 chooses can then only be less.
+# and most expensive of the types that it may be launched as: what EC2 chooses can then only be less. For pending pods
+# those are the types that they are planned on, else all of the pool's.
 
 
 _UNITS = {"cpu": "cores", "memory": "GiB", "gpus": "GPUs", "usd_per_hour": "USD/h"}
@@ -251,10 +252,15 @@ def with_launches(used: Amounts, plan: Iterable[Step], observation: Observation)
 
 
 def within_caps(
-    ctx: PoolContext, others: Sequence[PoolContext], used: Amounts, shared: Mapping[str, int] = NONE_SHARED
+    ctx: PoolContext,
+    others: Sequence[PoolContext],
+    used: Amounts,
+    shared: Mapping[str, int] = NONE_SHARED,
+    asks: Sequence[PlacementRequest] = (),
 ) -> PoolContext:
-    """The pool with what the tightest cap leaves it: of what is not in `used` the pools that come after it keep what
-    they lack to min, or what their pending pods get by tenants' shares or by priority (`shared`)."""
+    """The pool with what the caps leave it: of what is not in `used` the pools that come after it keep what they lack
+    to min, or what their pending pods get by tenants' shares or by priority (`shared`). `asks`: of its own pending
+    pods, in the order in which nodes are bought for them."""
     caps = caps_of(ctx.policy.fleet)
     if not caps:
         return ctx
@@ -264,6 +270,8 @@ def within_caps(
     whom = "the min of other pools"
     if any(shared.get(other.pool.name) for other in others):
         whom = f"pending pods {'of other tenants' if ctx.policy.tenants.shares else 'with a higher priority'}"
+    left = {name: cap - used.get(name, 0.0) - kept[name] for name, cap in caps.items()}
+    planned = _amounts_planned(ctx, asks)
     rooms = []
     for name, cap in caps.items():
         size = each[name]
@@ -272,11 +280,52 @@ def within_caps(
             in_use += f" and {figure(kept[name])} are kept for {whom}"
         if unknown or (name == "usd_per_hour" and not _all_priced(ctx.pool.market.types, catalog)):
             named = ", ".join(unknown or ctx.pool.market.types)
-            rooms.append(CapRoom(more=0, sentence=f"{in_use}, and what {named} would add is not known"))
+            sentence = f"{in_use}, and what {named} would add is not known"
+            rooms.append(CapRoom(more=0, for_pods=0, left=left, sentence=sentence))
         elif size:
-            more = max(0, rounded_down((cap - used.get(name, 0.0) - kept[name]) / size + 1e-9))
-            rooms.append(CapRoom(more=more, sentence=f"{in_use}, and a node of this pool may add {figure(size)}"))
-    return replace(ctx, cap=min(rooms, key=lambda room: room.more, default=None))
+            for_pods = _count_within(left[name], [of_node[name] for of_node in planned], size)
+            largest = max([of_node[name] for of_node in planned[: for_pods + 1]], default=size)
+            sentence = f"{in_use}, and a node of this pool may add {figure(largest)}"
+            more = _count_within(left[name], (), size)
+            rooms.append(CapRoom(more=more, for_pods=for_pods, left=left, sentence=sentence))
+    if not rooms:
+        return replace(ctx, cap=None)
+    tightest = min(rooms, key=lambda room: room.for_pods)
+    return replace(ctx, cap=replace(tightest, more=min(room.more for room in rooms)))
+
+
+def fitting_first(ctx: PoolContext, asks: Sequence[PlacementRequest]) -> list[int]:
+    """The nodes of pending pods, by their place in `asks`, in the order in which the caps leave room for them. What is
+    left of a cap that has no room for one node is kept for it: only nodes that take nothing of it go before."""
+    if ctx.cap is None:
+        return list(range(len(asks)))
+    left, fitting, waiting = dict(ctx.cap.left), list[int](), list[int]()
+    blocked = set[str]()
+    for index, amounts in enumerate(_amounts_planned(ctx, asks)):
+        over = {name for name, room in left.items() if amounts[name] > room + ROUNDING}
+        if over or any(amounts[name] for name in blocked):
+            blocked |= over
+            waiting.append(index)
+        else:
+            left = {name: room - amounts[name] for name, room in left.items()}
+            fitting.append(index)
+    return [*fitting, *waiting]
+
+
+def _amounts_planned(ctx: PoolContext, asks: Sequence[PlacementRequest]) -> list[Counter[str]]:
+    """Of the largest of the types that each node is asked for as, at first."""
+    types, catalog = ctx.pool.market.types, ctx.observation.offers
+    return [amounts_of(ask.preferred or ask.types or types, catalog, Market.ON_DEMAND) for ask in asks]
+
+
+def _count_within(left: float, planned: Sequence[float], size: float) -> int:
+    """How many nodes a cap leaves: the planned ones first, and then nodes of that size."""
+    number = 0
+    for each in planned:
+        if each > left + ROUNDING:
+            return number
+        number, left = number + 1, left - each
+    return number + max(0, rounded_down(left / size + ROUNDING))
 
 
 def allowed_growth(ctx: PoolContext, memory: Memory, quality: DataQuality, used: Amounts) -> int:
@@ -311,7 +360,7 @@ def cap_bounds(ctx: PoolContext) -> list[Bound]:
     """The ceiling of the cap that leaves the pool least."""
     if ctx.cap is None:
         return []
-    nodes = max(ctx.count.capacity + ctx.cap.more, ctx.pool.limits.min)
+    nodes = max(ctx.count.capacity + ctx.cap.for_pods, ctx.pool.limits.min)
     return [ceiling(nodes, BoundSource.FLEET_CAP, Rank.LIMIT, ctx.cap.sentence)] if nodes < ctx.most else []
 
 
