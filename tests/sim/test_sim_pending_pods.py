@@ -160,6 +160,22 @@ def test_one_refused_workload_does_not_keep_another_from_its_nodes():
     cluster.until(lambda: run_of(cluster.world) == 60, ticks=4)
 
 
+@pytest.mark.parametrize("policy", [PACKING, {"strategy": "adaptive"}, {"preset": "low-latency"}])
+def test_the_running_pods_of_a_workload_that_the_scheduler_refuses_more_of_keep_their_nodes(policy):
+    """One of them on each node is all that it takes. Packing sees room for more, and so for those of a node that would
+    leave: one node after the other was drained for ever, its pod waited too, and the node was taken back."""
+    found = world_of(workers=5, most=5, **{"cooldown": {"down": 120}, **policy})
+    shop = found.deploy("shop", replicas=5, cpu=400, memory=200, traits=Traits(cpu_use=0.1, most_on_node=1))
+    found.settle()
+    cluster = Cluster(found)
+    found.controllers.scale(shop, 12)
+    fewest = 5
+    for _ in range(4 * FOR_AN_HOUR):
+        cluster.tick()
+        fewest = min(fewest, run_of(found))
+    assert (fewest, len(found.ready_nodes())) == (5, 5)
+
+
 # ── at max ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

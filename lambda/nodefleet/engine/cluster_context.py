@@ -127,7 +127,14 @@ class ClusterContext:
             backoffs=before.backoffs,
             now=self._seen.at,
             settles=bool(left and self._seen.at - left < pool.removal.settle),
+            refused=self._refused,
         )
+
+    @cached_property
+    def _refused(self) -> frozenset[str]:
+        """Owners of pods that buy nothing now: what packing says of their places is not what the scheduler does."""
+        waiting = self._found.waiting if self._found and self._muted else ()
+        return frozenset(pod.owner.uid for pod in waiting if pod.owner and pod.uid in self._muted)
 
 
 # ── headroom ─────────────────────────────────────────────────────────────────────────────────────────────────────────

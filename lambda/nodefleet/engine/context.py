@@ -104,6 +104,7 @@ class RemovalContext:
     unmeasured: frozenset[str] = frozenset()  # nodes that are in no figure: their load is unknown
     headroom: tuple[tuple[Pod, ...], ...] = ()  # placeholders, by amount: the nodes that remain have room for each
     rotating: frozenset[str] = frozenset()  # workers that are due for rotation: one that leaves needs no replacement
+    refused: frozenset[str] = frozenset()  # uids of owners whose other pods wait although a node should have room
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,7 @@ from nodefleet.model.workload import Budget, Owner, Selector
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Budgets, MarketMix, Pool
-from support.builders import NOON, TARGET, after, instance, look, node, pod
+from support.builders import NOON, TARGET, after, instance, look, node, pod, waiting
 from support.operation_builders import removal
 from support.wording import assert_wording
 
@@ -123,6 +123,21 @@ def test_a_node_whose_pods_fit_nowhere_stays():
     assert reasons(found) == {"w000": KeepReason.NOWHERE_TO_GO, "w002": KeepReason.NOWHERE_TO_GO}
     assert_wording(detail(found, "w000"))
     assert_wording(found.obstacle)
+
+
+def test_a_pod_whose_workload_the_scheduler_refuses_more_of_stays_where_it_is():
+    """Unless a new node takes its place, on which it may run."""
+    pods = [pod("app-1", "w000"), waiting("app-2"), pod("web-1", "w002", owner=Owner(kind="ReplicaSet", name="web"))]
+    seen = look([0, 2, 4], pods=pods, idle={"w000": 99.0, "w002": 90.0})
+    everyone, _ = setting(seen)
+    policy = Policy(pools=(ANY_MARKET,))
+    case = PoolContext.of(ANY_MARKET, policy, seen, NOTHING_KNOWN, everyone)
+    muted = ClusterContext.of(seen, policy, everyone).without(frozenset({"app-2"})).ground(case, ())
+    leaving = select_candidates(everyone, ANY_MARKET, 1, muted)
+    assert (names(leaving), reasons(leaving)["w000"]) == (["w002"], KeepReason.NOWHERE_TO_GO)
+    assert_wording(detail(leaving, "w000"))
+    assert names(select_candidates(everyone, ANY_MARKET, 1, muted, due=everyone[:1])) == ["w000"]
+    assert names(chosen(seen)) == ["w000"]
 
 
 def test_a_failed_try_leaves_no_trace_for_the_next_one():

@@ -156,6 +156,8 @@ def _find_obstacle(
     kept = _find_keep_reason(worker, pool, left, removal_context)
     if kept is not None:
         return kept
+    if left and (stuck := _of_refused(worker, removal_context)):
+        return stuck
     mark = removal_context.simulation.mark()
     unplaceable = removal_context.simulation.try_drain(worker.name)
     if unplaceable is not None:
@@ -163,6 +165,16 @@ def _find_obstacle(
     if left and not all(map(removal_context.simulation.fits_all, removal_context.headroom)):
         removal_context.simulation.roll_back(mark)
         return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence="the pool's headroom has no room without it")
+    return None
+
+
+def _of_refused(worker: Worker, removal_context: RemovalContext) -> NodeProtection | None:
+    """One of its pods would wait as others of its workload do, for a reason that the simulation does not know."""
+    own = (removal_context.pods or {}).get(worker.name, ()) if removal_context.refused else ()
+    for pod in own:
+        if pod.movable and pod.owner and pod.owner.uid in removal_context.refused:
+            sentence = f"{pod.key} may find no other place: pods of its workload wait though there is room"
+            return NodeProtection(reason=KeepReason.NOWHERE_TO_GO, sentence=sentence)
     return None
 
 
