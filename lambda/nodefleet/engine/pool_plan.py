@@ -474,6 +474,8 @@ def plan_consolidation(
     most = _most_spared(ctx, cluster, without_gate, votes)
     ground = replace(ground, headroom=list_placeholders(ctx, cluster))
     leaving = consolidation.select_leaving(ctx, ground, ranked, most)
+    if is_full and most and not leaving.chosen:  # its zone and the On-Demand base get the node that comes for it
+        leaving = select_candidates(ctx.workers, ctx.pool, 1, ground, due=ranked)
     if not leaving.chosen:
         return None
     reasons = {

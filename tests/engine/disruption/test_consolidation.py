@@ -223,6 +223,10 @@ def test_the_time_of_an_idle_node_runs_while_pods_wait_at_max():
 ANY_LONG = known(under_used={ALL: LONG})
 
 
+def all_in_a(*counts):
+    return [replace(each, rules=IN_A) for each in spread(*counts)]
+
+
 def test_at_max_a_node_whose_pods_fit_on_the_others_makes_room_with_empty_too():
     small = [pod(f"small-{n}", f"w00{n}", requests=Resources(cpu=50, memory=1 << 20)) for n in (1, 3)]
     seen = zone_is_full(*small)
@@ -232,8 +236,23 @@ def test_at_max_a_node_whose_pods_fit_on_the_others_makes_room_with_empty_too():
     assert leaves(fits, at_max(), ANY_LONG) == []  # no pod waits
 
 
-def test_what_works_on_a_node_without_pods_keeps_it_at_max_too():
-    assert leaves(zone_is_full(idle={"w001": 50.0, "w003": 50.0}), at_max(), ANY_LONG) == []
+@pytest.mark.parametrize(("idle", "left"), [(50.0, []), (69.0, []), (70.0, ["w001"])])
+def test_what_works_on_a_node_without_pods_keeps_it_at_max_too_unless_it_is_little(idle, left):
+    """Little is what is calm for a whole pool: 30 % of the CPU. Daemons of a small node take more than 10 % of it."""
+    measured = {"w000": 30.0, "w001": idle, "w002": 30.0, "w003": idle}
+    stuck = waiting("late-1", rules=IN_A, requests=Resources(cpu=1000, memory=1 << 20))
+    seen = look(4, pods=[*all_in_a(6, 0, 6), stuck], idle=measured, **BETWEEN)
+    assert leaves(seen, at_max(), ANY_LONG) == left
+
+
+def test_neither_its_zone_nor_the_on_demand_base_keeps_the_last_one_at_max():
+    """The pods wait for a node that takes its place in both."""
+    stuck = waiting("late-1", rules=IN_A, requests=Resources(cpu=1000, memory=1 << 20))
+    paid = (instance(1, market=Market.ON_DEMAND), instance(0, market=Market.SPOT), instance(2), instance(4))
+    pods, idle = [*all_in_a(6, 0, 6, 0, 6), stuck], {"w000": 30.0, "w001": 95.0, "w002": 30.0, "w004": 30.0}
+    seen = look([], instances=paid, nodes=map(node, (0, 1, 2, 4)), pods=pods, idle=idle, **BETWEEN)
+    assert leaves(seen, at_max(), ANY_LONG) == ["w001"]
+    assert leaves(seen, at_max(most=5), ANY_LONG) == []
 
 
 @pytest.mark.parametrize(

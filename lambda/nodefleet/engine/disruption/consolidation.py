@@ -235,7 +235,8 @@ def _is_candidate(worker: Worker, ctx: PoolContext, pods: Sequence[Pod], *, is_f
     moving = _count_moving(pods)
     if rules.mode == "underutilised" or (is_full and moving):
         return True
-    return not moving and ctx.readings.idle.get(worker.name, 0.0) >= rules.idle_percent
+    least = min(rules.idle_percent, 100 - ctx.pool.reactive.cpu.down) if is_full else rules.idle_percent
+    return not moving and ctx.readings.idle.get(worker.name, 0.0) >= least
 
 
 def _ready_since(worker: Worker, now: datetime) -> datetime:
