@@ -131,6 +131,10 @@ def test_one_that_is_back_or_away_for_long_is_forgotten():
     assert gone(look(2), (), {"i-009": after(-120), "i-008": after(-119)}) == {"i-008": after(-119)}
 
 
+def test_one_that_still_stands_among_the_members_is_away_since_it_was_first_missed():
+    assert gone(look(2), ("i-009",), {"i-009": after(-60)}) == {"i-009": after(-60)}
+
+
 def lost(seen, before, losses=(), looked_at=None):
     return track_members(fleet(seen), before, losses, NOON, looked_at)
 

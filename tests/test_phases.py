@@ -13,7 +13,7 @@ from nodefleet.model.inventory import Instance, InstanceState, Market, Node, Not
 from nodefleet.model.operations import Cleanup, Launch, OrphanKind, Removal, RemovalReason
 from nodefleet.model.snapshot import ClusterView, Missing, Observation
 from nodefleet.model.workload import ZONE_LABEL, Owner, Pod, PodPhase
-from nodefleet.phases import ailments, derive_workers, silent_for, taken_at
+from nodefleet.phases import ailments, derive_workers, is_starting, silent_for, taken_at
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Pool, RemovalRules
 
@@ -65,6 +65,19 @@ def only(instances=(), nodes=(), pods=None, **changes):
     found = derive_workers(seen, POLICY)
     assert len(found) == 1
     return found[0]
+
+
+def test_a_warm_instance_whose_start_came_to_nothing_is_not_starting():
+    asked = launch(starts=("i-1", "i-2", "i-3"), lost=("i-1",))
+    assert [is_starting(asked, each) for each in ("i-1", "i-2", "i-4")] == [False, True, False]
+    answered = replace(asked, answered=True, instances=("i-1", "i-2"))
+    assert [is_starting(answered, each) for each in ("i-1", "i-2", "i-3")] == [False, True, False]
+
+
+@pytest.mark.parametrize(("silent", "phase"), [(0, Phase.JOIN_FAILED), (99, Phase.JOIN_FAILED), (101, Phase.BOOTING)])
+def test_the_time_to_join_stands_still_while_the_api_server_does(silent, phase):
+    operation = launch(instances=("i-1",), silent=timedelta(seconds=silent))
+    assert only([instance(launched_at=ago(400))], operations=(operation,)).phase is phase
 
 
 def test_every_combination_has_one_named_phase():
@@ -500,6 +513,7 @@ def well(number, owner="shop", on="w2"):
         ([*map(crashing, range(2)), well(9)], False),  # too few to tell
         ([*map(crashing, range(3))], False),  # nowhere else it runs: it is the release
         ([*map(crashing, range(3)), well(9, on="w1")], False),
+        ([*map(crashing, range(4)), well(9, on="w1")], False),  # four of five, and nowhere else it runs
         ([*[crashing(n, owner="") for n in range(3)], well(9)], False),
         ([*[crashing(n, crashes=4) for n in range(3)], well(9)], False),
         ([*[crashing(n, deleted_at=ago(5)) for n in range(3)], well(9)], False),
