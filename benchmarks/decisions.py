@@ -13,18 +13,25 @@ on where it was.
 """
 
 import argparse
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import nodefleet.engine.forecast
-import nodefleet.policy.demand
-import nodefleet_tools.backtest
 from nodefleet_tools.backtest.play import Conditions, Run
-from nodefleet_tools.backtest.suite import ADAPTIVE, BUDGET, PEERS, SHORTEST, Job, cost_at, jobs_for, mean, run_all
+from nodefleet_tools.backtest.suite import (
+    ADAPTIVE,
+    BUDGET,
+    PEERS,
+    SHORTEST,
+    Job,
+    cost_at,
+    fingerprint,
+    jobs_for,
+    mean,
+    run_all,
+)
 from nodefleet_tools.backtest.traces import load_directory
 
 KEPT = Path("build/decisions.json")
@@ -106,7 +113,7 @@ def _play(part: Part, policies: Sequence[str], directory: Path, seed: int, proce
 def _each(jobs: Sequence[Job], processes: int) -> Iterator[Run]:
     """The results, those that are kept first."""
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    keys = {(job.policy, job.trace.name): _key(job) for job in jobs}
+    keys = {(job.policy, job.trace.name): fingerprint(job) for job in jobs}
     for (policy, trace), key in keys.items():
         if key in kept:
             yield Run(policy=policy, trace=trace, **kept[key])
@@ -115,18 +122,6 @@ def _each(jobs: Sequence[Job], processes: int) -> Iterator[Run]:
         KEPT.parent.mkdir(exist_ok=True)
         KEPT.write_text(json.dumps(kept))
         yield run
-
-
-def _key(job: Job) -> str:
-    """What a result depends on: the code that decides and plays, the load, the fleet and the policy."""
-    digest = hashlib.sha256()
-    packages = (Path(package.__path__[0]) for package in (nodefleet.engine.forecast, nodefleet_tools.backtest))
-    files = [path for package in packages for path in sorted(package.glob("*.py"))]
-    for path in (*files, Path(nodefleet.policy.demand.__file__)):
-        digest.update(path.read_bytes())
-    digest.update(repr((job.policy, asdict(job.conditions), job.trace.name, job.trace.first_minute)).encode())
-    digest.update(repr(job.trace.load).encode())
-    return digest.hexdigest()[:32]
 
 
 def _figures(run: Run) -> str:

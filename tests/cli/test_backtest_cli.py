@@ -146,3 +146,101 @@ def test_what_tuning_found_is_kept_where_the_weekly_report_finds_it(trace, deplo
     assert (kept.pool, kept.days, kept.budget_pct, kept.within_budget_pct) == ("default", 7, 0.5, 100.0)
     assert kept.saving_low_pct == kept.saving_pct == kept.saving_high_pct == pytest.approx(20.0)
     assert "price" in kept.settings
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--nodes", 10, 2),
+        ("--nodes", -1, 5),
+        ("--nodes", 0, 0),
+        ("--violation", 0),
+        ("--join", 0),
+        ("--budget", -1),
+        ("--days", 0),
+        ("--jobs", 0),
+    ],
+)
+@pytest.mark.parametrize("command", ["backtest", "tune"])
+def test_conditions_that_cannot_be_played_are_refused(trace, command, options):
+    result = run(command, "--trace", trace, *options)
+    assert result.exit_code == 2, result.output
+
+
+def test_a_result_that_could_not_be_written_is_refused_before_anything_is_played(trace, tmp_path, played_runs):
+    (tmp_path / "file").write_text("")
+    before = len(played_runs)
+    for place in (tmp_path, tmp_path / "file" / "below"):
+        for option in ("--report", "--json"):
+            assert run("backtest", "--trace", trace, "--violation", 84, option, place, "--jobs", 1).exit_code == 2
+        assert run("tune", "--trace", trace, "--state", place, "--jobs", 1).exit_code == 2
+    assert len(played_runs) == before
+
+
+def test_the_folder_of_a_result_is_made(trace, tmp_path):
+    page = tmp_path / "new" / "out.html"
+    assert run("backtest", "--trace", trace, "--report", page, "--jobs", 1).exit_code == 0
+    assert page.exists()
+
+
+def test_a_state_that_tune_did_not_keep_is_refused(trace, tmp_path):
+    state = tmp_path / "state.json"
+    for text in ("{half", "[]"):
+        state.write_text(text)
+        assert run("tune", "--trace", trace, "--state", state, "--jobs", 1).exit_code == 2
+        assert state.read_text() == text
+
+
+def test_a_stopped_tune_goes_on_and_another_load_is_played_anew(trace, tmp_path, monkeypatch):
+    played = []
+
+    def count_runs(job):
+        played.append(job.policy)
+        return days_at_once(job)
+
+    monkeypatch.setattr(suite, "run", count_runs)
+    state = tmp_path / "state.json"
+    common = ("tune", "--state", state, "--jobs", 1, "--json")
+    first = run(*common, "--trace", trace)
+    assert first.exit_code == 0, first.output
+    settings = len(played)
+    kept = json.loads(state.read_text())
+    gone = sorted(kept)[:3]
+    state.write_text(json.dumps({key: days for key, days in kept.items() if key not in gone}))
+    assert run(*common, "--trace", trace).stdout == first.stdout
+    assert len(played) == settings + 3
+    other = tmp_path / trace.name  # as long, from the same minute, but another load
+    lines = trace.read_text().splitlines()
+    other.write_text("\n".join([*lines[:-1], lines[-1] + "5"]) + "\n")
+    assert run(*common, "--trace", other).exit_code == 0
+    assert len(played) == 2 * settings + 3
+
+
+def test_every_policy_has_a_name_of_its_own(trace, tmp_path):
+    files = [
+        tmp_path / "classic.yaml",
+        tmp_path / "mine.yaml",
+        tmp_path / "b" / "mine.yaml",
+        tmp_path / "c" / "mine.yaml",
+    ]
+    for price, file in enumerate(files, start=30):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"strategy: adaptive\nadaptive: {{price: {price}}}\n")
+    given = [option for file in files for option in ("--policy", file)]
+    result = run("backtest", "--trace", trace, *given, "--json", "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    names = [each["policy"] for each in json.loads(result.stdout)["runs"]]
+    assert len(names) == len(set(names))
+    assert {"classic", "classic.yaml", "mine", "mine.yaml", "mine.yaml (2)"} <= set(names)
+
+
+def test_the_pool_of_a_policy_with_several_is_named(trace, tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("pools:\n- {name: web, strategy: adaptive}\n- {name: jobs, strategy: classic}\n")
+    common = ("backtest", "--trace", trace, "--policy", mine, "--json", "--jobs", 1)
+    assert run(*common).exit_code == 2
+    for pool, like in (("web", "adaptive balanced"), ("jobs", "classic")):
+        result = run(*common, "--pool", pool)
+        assert result.exit_code == 0, result.output
+        runs = {each["policy"]: each for each in json.loads(result.stdout)["runs"]}
+        assert runs["mine"]["node_hours"] == runs[like]["node_hours"]

@@ -78,8 +78,9 @@ def test_a_bad_line_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"t,v\n2026-11-02T00:00:00Z,1\n2026-11-02T00:01:00Z,'0,5'\n", "is not a number"),
-        (b"t,v\n1793577720000,1\n1793577780000,2\n", "is not a time"),  # milliseconds
+        (b"t,v\n2026-11-02T00:00:00Z,1\n2026-11-02T00:01:00Z,'0,5'\n", "has 3 columns"),
+        (b't,v\n2026-11-02T00:00:00Z,1\n2026-11-02T00:01:00Z,"0,5"\n', "is not a number"),
+        (b"t,v\n1793577720000000,1\n1793577780000000,2\n", "is not a time"),  # microseconds
         (b"t,v\ninf,1\n", "is not a time"),
         (b"\xff\xfe\x00", "UTF-8"),
     ],
@@ -141,3 +142,32 @@ def test_a_row_without_a_value_is_missing(tmp_path):
 def test_one_wrong_date_does_not_make_a_trace_of_decades():
     with pytest.raises(TraceError, match="2026-11-02 to 2126"):
         by_minute("x", [*rows([1.0, 2.0, 3.0]), (START + 36_525 * 86_400, 1.0)])
+
+
+def test_milliseconds_are_a_time_like_seconds(tmp_path):
+    path = tmp_path / "browser.csv"
+    path.write_text(f"timestamp,value\n{START * 1000:.0f},1\n{START + 60:.0f},2\n")
+    assert read_csv(path) == [(START, 1.0), (START + 60, 2.0)]
+
+
+def test_a_number_that_is_no_time_in_either_unit_is_refused(tmp_path):
+    for far in (5e9, 1e16):  # the year 2128 or February 1970; the year 318857
+        path = tmp_path / "far.csv"
+        path.write_text(f"timestamp,value\n{far:.0f},1\n")
+        with pytest.raises(TraceError, match="not a time"):
+            read_csv(path)
+
+
+def test_a_decimal_comma_does_not_cut_the_value_off(tmp_path):
+    path = tmp_path / "comma.csv"
+    path.write_text(f"timestamp,value\n{START:.0f},0,75\n{START + 60:.0f},0,5\n")
+    with pytest.raises(TraceError, match="line 2"):
+        read_csv(path)
+
+
+def test_columns_after_the_value_are_not_looked_at(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text(f"timestamp,value,host\n{START:.0f},1,a\n{START + 60:.0f},2\n")
+    assert [value for _, value in read_csv(path)] == [1, 2]
+    path.write_text(f"timestamp,value\n{START:.0f},1,\n{START + 60:.0f},2,\n")
+    assert [value for _, value in read_csv(path)] == [1, 2]

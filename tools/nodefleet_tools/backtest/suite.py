@@ -1,12 +1,18 @@
 """All policies on some traces, on all cores, and the table that comes of it."""
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil, floor, log, log10
+from pathlib import Path
 from statistics import fmean
 
+import nodefleet.engine.forecast
+import nodefleet.policy.demand
+import nodefleet_tools.backtest
 from nodefleet.engine.forecast.sizing import Prices
 from nodefleet.policy.demand import Adaptive as AdaptiveRules
 from nodefleet.policy.pool import Limits, Pool
@@ -41,6 +47,26 @@ class Job:
     headroom: int = 0  # of the adaptive strategy
     optimum: float = 0.0
     keep: bool = False
+
+
+def fingerprint(job: Job) -> str:
+    """What a result depends on: the code that decides and plays, the load, the fleet and the policy. A result that is
+    kept under it is never taken for that of another load or of another release."""
+    trace = job.trace
+    settings = (job.policy, job.conditions, job.pool, job.price, job.waits, job.headroom, trace.name)
+    digest = hashlib.sha256(_digest_of_code())
+    digest.update(repr((settings, trace.first_minute, list(trace.load))).encode())
+    return digest.hexdigest()[:32]
+
+
+@cache
+def _digest_of_code() -> bytes:
+    packages = (Path(package.__path__[0]) for package in (nodefleet.engine.forecast, nodefleet_tools.backtest))
+    files = [path for package in packages for path in sorted(package.glob("*.py"))]
+    digest = hashlib.sha256()
+    for path in (*files, Path(nodefleet.policy.demand.__file__)):
+        digest.update(path.read_bytes())
+    return digest.digest()
 
 
 def adaptive(
@@ -129,6 +155,26 @@ def meet_budget(budget: float, played: Sequence[tuple[float, float]], play_at: C
         within = [above for above, percent in points if above > price and percent <= budget]
         price = _round_up((price * min(within)) ** 0.5) if within else None
     return None
+
+
+def verdict(runs: Sequence[Run], budget: float) -> str:
+    """One sentence: the cheapest policy within the budget, against the classic rules."""
+    within = [run for run in runs if run.violation_pct <= budget and not run.policy.startswith("best fixed")]
+    classic = next(run for run in runs if run.policy == "classic")
+    if not within:
+        least = min(runs, key=lambda run: run.violation_pct)
+        return (
+            f"No policy stays within {budget:g} % violations; "
+            f"{least.policy} comes closest with {least.violation_pct:.2f} %."
+        )
+    best = min(within, key=lambda run: run.node_minutes)
+    saved = 100 * (classic.node_minutes - best.node_minutes) / classic.node_minutes
+    than = "less" if saved >= 0 else "more"
+    return (
+        f"Within {budget:g} % violations {best.policy} is cheapest: {best.violation_pct:.2f} % at "
+        f"{best.vs_optimum:.2f} × the optimum, {abs(saved):.0f} % {than} node-hours "
+        f"than classic ({classic.violation_pct:.2f} %)."
+    )
 
 
 def _round_up(price: float) -> float:

@@ -24,9 +24,10 @@ SHARE_OF_MAX = 0.56  # … are at or below this share of the largest fleet
 _GAP_STEPS = 3  # a hole of more steps than this is a gap: a line across it would be invented
 _GAP_LEAST = 900  # seconds; a shorter hole in a fine series is a few lost scrapes
 _HISTORY = 7 * 1440  # minutes
-_LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()  # what is later counts milliseconds, not seconds
+_LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()  # a number beyond it counts milliseconds, as browsers do …
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()  # … if that gives a time since then; else it is no time
 _LONGEST = 3 * 366 * 1440  # minutes: a single wrong date would make a trace of decades
-_FORM = "a line is `timestamp,value` with ISO-8601 or seconds since 1970, and a decimal point"
+_FORM = "a line is `timestamp,value` with ISO-8601 or seconds (or milliseconds) since 1970, and a decimal point"
 
 
 class TraceError(ValueError):
@@ -58,7 +59,8 @@ class Trace:
 
 def read_csv(path: Path) -> list[tuple[float, float]]:
     """(seconds since the epoch, value) of the rows `timestamp,value`; the first line may be a heading. A row without a
-    value is missing."""
+    value is missing. Columns after the value are not looked at, but no row may have more than the first: it may be a
+    decimal comma that cuts the value in two."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -68,12 +70,14 @@ def read_csv(path: Path) -> list[tuple[float, float]]:
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
     rows: list[tuple[float, float]] = []
-    short, begun = 0, False
+    short, begun, width = 0, False, 0
     for number, row in enumerate(csv.reader(text.replace("\0", "").splitlines()), start=1):
         if len(row) < _COLUMNS:
             short = short or (number if row else 0)
             continue
-        begun = True
+        begun, width = True, width or len(row)
+        if any(cell.strip() for cell in row[width:]):
+            raise TraceError(f"{path.name}, line {number}: has {len(row)} columns, the first {width}; {_FORM}")
         at, value = _seconds(row[0]), _number(row[1].strip() or "nan")
         if at is None or value is None:
             if number == 1:
@@ -95,7 +99,7 @@ def _number(text: str) -> float | None:
 
 
 def _seconds(text: str) -> float | None:
-    """ISO-8601, UTC where no zone is given, or seconds since the epoch; none for what is neither."""
+    """ISO-8601, UTC where no zone is given, or seconds or milliseconds since the epoch; none for what is neither."""
     seconds = _number(text)
     if seconds is None:
         try:
@@ -103,6 +107,8 @@ def _seconds(text: str) -> float | None:
         except ValueError:
             return None
         seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    elif _EARLIEST <= seconds / 1000 < _LATEST <= seconds:
+        seconds /= 1000
     return seconds if 0 <= seconds < _LATEST else None
 
 

@@ -1,9 +1,10 @@
 """`nodefleet backtest` and `nodefleet tune`: what policies would have done with your own load."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, count
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,21 @@ from nodefleet.model.snapshot import Missing, TuningResult
 from nodefleet.policy.pool import Pool
 from nodefleet_tools.backtest.page import page
 from nodefleet_tools.backtest.play import Conditions, Run, optimum
-from nodefleet_tools.backtest.suite import ADAPTIVE, PEERS, PRICES, Job, jobs_for, meet_budget, run_all
+from nodefleet_tools.backtest.suite import (
+    ADAPTIVE,
+    PEERS,
+    PRICES,
+    Job,
+    fingerprint,
+    jobs_for,
+    meet_budget,
+    run_all,
+    verdict,
+)
 from nodefleet_tools.backtest.traces import NOISE, SHARE_OF_MAX, Trace, TraceError, by_minute, read_csv
 from nodefleet_tools.backtest.tuning import CANDIDATES, Candidate, Days, Tuned, are_enough, tune
 from nodefleet_tools.cli.connect import connected
-from nodefleet_tools.cli.outcome import fail, print_json
+from nodefleet_tools.cli.outcome import fail, print_json, require_writable, write_file
 from nodefleet_tools.cli.policy_file import policy_or_exit
 
 _CHUNK = timedelta(days=7)  # of minutes: Prometheus gives no more than 11,000 points at once
@@ -52,23 +63,26 @@ def play_policies(
     """Play policies on recorded load, and compare them."""
     if file is not None and not as_json:
         fail(f"What is {file}? Give --trace FILE to read from, or --json FILE to write to.")
+    for each in (file, report):
+        if each is not None:
+            require_writable(each)
     console = Console(highlight=False)
     conditions = _conditions(nodes, join, violation)
+    own = _policies(policy or (), pool)
     load = _load_or_exit(trace, prometheus, days, pool, conditions, NOISE if noise else 0.0)
     wanted = jobs_for([load], conditions, [*PEERS, *ADAPTIVE], keep=report is not None)
-    best = wanted[0].optimum
-    wanted += [_of_file(path, load, conditions, best, keep=report is not None) for path in policy or ()]
+    wanted += [_job_of(name, mine, wanted[0]) for name, mine in own.items()]
     runs = _run(wanted, jobs, "Playing policies")
     runs += _at_budget(runs, budget, wanted[0], jobs)
     said = verdict(runs, budget)
     if report is not None:
-        report.write_text(page(load, runs, conditions, said, usd), encoding="utf-8")
+        write_file(report, page(load, runs, conditions, said, usd))
     if as_json and file is None:
         print_json(as_plain(load, runs, usd, said))
         return
     if file is not None:
         document = json.dumps(as_plain(load, runs, usd, said), indent=2, ensure_ascii=False)
-        file.write_text(document + "\n", encoding="utf-8")
+        write_file(file, document + "\n")
     _show(console, load, runs, usd, said)
     if report is not None:
         console.print(f"Report: {report}", soft_wrap=True)
@@ -94,10 +108,8 @@ def find_settings(
     """Find the settings of the adaptive strategy that fit your own load."""
     console = Console(highlight=False)
     conditions = _conditions(nodes, join, violation)
+    known = _kept_or_exit(state)
     load = _load_or_exit(trace, prometheus, days, pool, conditions, NOISE)
-    known: dict[str, Any] = json.loads(state.read_text()) if state and state.exists() else {}
-    key = f"{load.name} {load.start:%Y-%m-%dT%H:%M} {load.minutes} {nodes} {join} {violation}"
-    played: dict[str, Days] = known.get(key, {})
     best = optimum(load, conditions)
     common = Job(policy="classic", trace=load, conditions=conditions, pool=Pool(), optimum=best)
     wanted = [
@@ -107,13 +119,13 @@ def find_settings(
             for each in CANDIDATES
         ),
     ]
-    wanted = [job for job in wanted if job.policy not in played]
-    for run in _each_run(wanted, jobs, "Playing settings"):
+    keys = {job.policy: fingerprint(job) for job in wanted}
+    played = {policy: known[key] for policy, key in keys.items() if key in known}
+    for run in _each_run([job for job in wanted if job.policy not in played], jobs, "Playing settings"):
         if not are_enough(run.days):  # every setting has as many: the others need not be played
             fail(_TOO_FEW_DAYS)
-        played[run.policy] = run.days
-        if state is not None:  # after each, so that a run that is stopped goes on from here
-            state.write_text(json.dumps({**known, key: played}))
+        played[run.policy] = known[keys[run.policy]] = run.days
+        _keep(state, known)  # after each, so that a run that is stopped goes on from here
     found = tune({each: played[each.name] for each in CANDIDATES}, played["classic"], budget)
     if found is None:
         fail(_TOO_FEW_DAYS)
@@ -126,7 +138,35 @@ def find_settings(
     _show_tuned(console, found, budget, nodes)
 
 
+def _kept_or_exit(state: Path | None) -> dict[str, Days]:
+    """What was played before, by what it depends on."""
+    if state is None:
+        return {}
+    require_writable(state)
+    if not state.exists():
+        return {}
+    try:
+        kept = json.loads(state.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        kept = None
+    if not isinstance(kept, dict):
+        fail(f"{state}: is not what tune keeps; name another file, or remove it.")
+    return {key: days for key, days in kept.items() if isinstance(days, list)}
+
+
+def _keep(state: Path | None, known: Mapping[str, Days]) -> None:
+    """Whole or not at all: an interruption must not cost what was played before."""
+    if state is not None:
+        part = state.with_name(f"{state.name}.part")
+        write_file(part, json.dumps(known))
+        part.replace(state)
+
+
 def _conditions(nodes: tuple[int, int], join: int, violation: float) -> Conditions:
+    if not 0 <= nodes[0] <= nodes[1] or not nodes[1]:
+        fail(f"--nodes {nodes[0]} {nodes[1]}: the smallest fleet comes first, and the largest has at least one node.")
+    if not violation > 0:
+        fail(f"--violation {violation:g}: it must be above 0.")
     return Conditions(least=nodes[0], most=nodes[1], join=max(1, ceil(join / 60)), violation=violation / 100)
 
 
@@ -141,7 +181,11 @@ def _load_or_exit(
             scaled = SHARE_OF_MAX * conditions.most
             load = by_minute(trace.stem, read_csv(trace), noise=noise, scaled_to=scaled)
         else:
-            load = by_minute(pool, _of_prometheus(prometheus or "", days, pool), noise=0.0, scaled_to=None)
+            rows = _of_prometheus(prometheus or "", days, pool)
+            if not rows:
+                since = pluralize(days, "day", "days")
+                fail(f"Prometheus has no CPU of pool {pool} in the last {since}; see --pool and --days.")
+            load = by_minute(pool, rows, noise=0.0, scaled_to=None)
     except (TraceError, OSError) as problem:
         fail(str(problem))
     for begin, end in load.gaps:
@@ -166,19 +210,30 @@ def _of_prometheus(address: str, days: int, pool: str) -> list[tuple[float, floa
     return rows
 
 
-def _of_file(path: Path, load: Trace, conditions: Conditions, best: float, *, keep: bool) -> Job:
-    pool = policy_or_exit(path).policy.pools[0]
-    price = pool.adaptive.node_minutes if pool.strategy == "adaptive" else None
-    return Job(
-        policy=path.stem,
-        trace=load,
-        conditions=conditions,
+def _policies(paths: Sequence[Path], pool: str) -> dict[str, Pool]:
+    """The pool of each policy file that is meant, under a name that no other policy has."""
+    taken, own = {*PEERS, *ADAPTIVE}, {}
+    for path in paths:
+        pools = policy_or_exit(path).policy.pools
+        meant = [each for each in pools if each.name == pool] or pools
+        if len(meant) > 1:
+            names = ", ".join(each.name for each in pools)
+            fail(f"{path}: has the pools {names}; name one of them with --pool.")
+        numbered = (f"{path.name} ({number})" for number in count(2))
+        name = next(name for name in chain((path.stem, path.name), numbered) if name not in taken)
+        taken.add(name)
+        own[name] = meant[0]
+    return own
+
+
+def _job_of(name: str, pool: Pool, like: Job) -> Job:
+    return replace(
+        like,
+        policy=name,
         pool=pool,
-        price=price,
+        price=pool.adaptive.node_minutes if pool.strategy == "adaptive" else None,
         waits=pool.adaptive.waits,
         headroom=pool.adaptive.headroom,
-        optimum=best,
-        keep=keep,
     )
 
 
@@ -208,26 +263,6 @@ def _at_budget(runs: Sequence[Run], budget: float, like: Job, jobs: int) -> list
 
     met = meet_budget(budget, played, play_at)
     return [] if met is None else [met]
-
-
-def verdict(runs: Sequence[Run], budget: float) -> str:
-    """One sentence: the cheapest policy within the budget, against the classic rules."""
-    within = [run for run in runs if run.violation_pct <= budget and not run.policy.startswith("best fixed")]
-    classic = next(run for run in runs if run.policy == "classic")
-    if not within:
-        least = min(runs, key=lambda run: run.violation_pct)
-        return (
-            f"No policy stays within {budget:g} % violations; "
-            f"{least.policy} comes closest with {least.violation_pct:.2f} %."
-        )
-    best = min(within, key=lambda run: run.node_minutes)
-    saved = 100 * (classic.node_minutes - best.node_minutes) / classic.node_minutes
-    than = "less" if saved >= 0 else "more"
-    return (
-        f"Within {budget:g} % violations {best.policy} is cheapest: {best.violation_pct:.2f} % at "
-        f"{best.vs_optimum:.2f} × the optimum, {abs(saved):.0f} % {than} node-hours "
-        f"than classic ({classic.violation_pct:.2f} %)."
-    )
 
 
 def as_plain(load: Trace, runs: Sequence[Run], usd: float, said: str) -> dict[str, Any]:

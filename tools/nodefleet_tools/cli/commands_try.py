@@ -12,13 +12,13 @@ from nodefleet_tools.cli.outcome import JsonOption
 
 TraceFile = Annotated[Path | None, typer.Option("--trace", help="A CSV (timestamp,value): load in any unit.")]
 PrometheusUrl = Annotated[str | None, typer.Option("--prometheus", help="The address of a Prometheus to read from.")]
-Days = Annotated[int, typer.Option("--days", help="How many days of it.")]
-PoolName = Annotated[str, typer.Option("--pool", help="Whose load, in Prometheus.")]
+Days = Annotated[int, typer.Option("--days", min=1, help="How many days of it.")]
+PoolName = Annotated[str, typer.Option("--pool", help="Whose load in Prometheus, and whose rules in a policy.")]
 Nodes = Annotated[tuple[int, int], typer.Option("--nodes", help="The smallest and the largest fleet.")]
-Join = Annotated[int, typer.Option("--join", help="Seconds from a launch to the first work on the new node.")]
+Join = Annotated[int, typer.Option("--join", min=1, help="Seconds from a launch to the first work on the new node.")]
 Violation = Annotated[float, typer.Option("--violation", help="CPU percent above which a minute is a violation.")]
-Budget = Annotated[float, typer.Option("--budget", help="Percent of minutes that may be violations.")]
-Cores = Annotated[int, typer.Option("--jobs", help="Processes.")]
+Budget = Annotated[float, typer.Option("--budget", min=0, max=100, help="Percent of minutes that may be violations.")]
+Cores = Annotated[int, typer.Option("--jobs", min=1, help="Processes.")]
 
 # The names of policy/file_schema.py, which is not imported for them; a test compares.
 PRESETS_OF_POLICIES = ("node-fleet", "low-latency", "high-throughput", "balanced", "cost-optimized")
@@ -96,7 +96,9 @@ def backtest(  # noqa: PLR0917  # each is an option
     join: Join = 180,
     violation: Violation = 85,
     budget: Budget = BUDGET,
-    usd: Annotated[float, typer.Option("--usd", help="Per node-hour; a t3.small On-Demand by default.")] = 0.0208,
+    usd: Annotated[
+        float, typer.Option("--usd", min=0, help="Per node-hour; a t3.small On-Demand by default.")
+    ] = 0.0208,
     noise: Annotated[bool, typer.Option(help="Add seeded noise to data coarser than a minute.")] = True,
     as_json: JsonOption = False,
     report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,

@@ -12,6 +12,7 @@ With --json, standard output holds exactly one JSON document (one per line for a
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nodefleet.model.serialization import ValidationIssue
 
 JSON_FLAG = "--json"
@@ -73,6 +76,27 @@ def _end_early(why: str, status: Status) -> NoReturn:
 
 def print_json(plain: Any) -> None:
     print(json.dumps(plain, indent=2, ensure_ascii=False))
+
+
+def write_file(path: "Path", text: str) -> None:
+    """A file of the command's own; its folder is made if need be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path}: cannot be written: {error.strerror}")
+
+
+def require_writable(path: "Path") -> None:
+    """Before work that takes minutes: end now if its result could not be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{path}: cannot be written: {error.strerror}")
+    if path.is_dir():
+        fail(f"{path}: cannot be written: it is a folder")
+    if not os.access(path.parent, os.W_OK):
+        fail(f"{path}: cannot be written: its folder is not writable")
 
 
 def fail(message: str, status: Status = Status.REFUSED, **details: Any) -> NoReturn:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from nodefleet_tools.cli.outcome import fail
+from nodefleet_tools.cli.outcome import write_file
 from nodefleet_tools.report_page import page
 from nodefleet_tools.sim.playing import play
 from nodefleet_tools.sim.scenario_result import ScenarioResult
@@ -41,8 +41,4 @@ def write_report(
 ) -> None:
     """The page into a file; its folder is made if need be. `other`: the same day with another policy. `options`: those
     that play it again."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(played, other, options), encoding="utf-8")
-    except OSError as error:
-        fail(f"{path}: the report cannot be written: {error.strerror}")
+    write_file(path, page(played, other, options))

@@ -28,7 +28,7 @@ from nodefleet_tools.cli.connect import connected
 from nodefleet_tools.cli.connections import Connection
 from nodefleet_tools.cli.operators import known_state
 from nodefleet_tools.cli.options import Week
-from nodefleet_tools.cli.outcome import Status, fail, print_json
+from nodefleet_tools.cli.outcome import Status, fail, print_json, write_file
 from nodefleet_tools.cli.show_record import page_console
 from nodefleet_tools.report_page.weekly import weekly_page
 
@@ -101,11 +101,7 @@ def all_reports(connection: Connection, week: Week) -> tuple[list[WeeklyReport],
 
 
 def _write(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{file}: cannot be written: {error.strerror}")
+    write_file(file, text)
     print(f"Report: {file}", file=sys.stderr)
 
 
