@@ -234,6 +234,12 @@ def test_every_policy_has_a_name_of_its_own(trace, tmp_path):
     assert {"classic", "classic.yaml", "mine", "mine.yaml", "mine.yaml (2)"} <= set(names)
 
 
+def test_readings_below_zero_are_said(tmp_path):
+    path = tmp_path / "below.csv"
+    path.write_text("timestamp,value\n" + "".join(f"{60 * minute},{minute % 5 - 1}\n" for minute in range(20)))
+    assert "4 readings" in run("tune", "--trace", path, "--jobs", 1).stderr
+
+
 def test_the_pool_of_a_policy_with_several_is_named(trace, tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("pools:\n- {name: web, strategy: adaptive}\n- {name: jobs, strategy: classic}\n")

@@ -37,3 +37,13 @@ def test_labels_of_policies_at_one_place_do_not_cover_each_other():
     heights = sorted(int(y) for _, y in labels)
     assert len(heights) == 3
     assert all(after - before >= 12 for before, after in pairwise(heights))
+
+
+def test_no_line_or_dot_is_drawn_over_the_name_of_a_policy():
+    front = drawn("classic", "a").split("Cost against violations")[1].split("</svg>")[0]
+    first_name = front.index(">classic<")
+    assert max(front.rindex("<polyline"), front.rindex("<circle")) < first_name
+
+
+def test_a_plot_says_how_many_nodes_its_height_is():
+    assert drawn("classic").count(f">{Conditions().most} nodes<") == 1

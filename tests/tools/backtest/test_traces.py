@@ -171,3 +171,9 @@ def test_columns_after_the_value_are_not_looked_at(tmp_path):
     assert [value for _, value in read_csv(path)] == [1, 2]
     path.write_text(f"timestamp,value\n{START:.0f},1,\n{START + 60:.0f},2,\n")
     assert [value for _, value in read_csv(path)] == [1, 2]
+
+
+def test_readings_below_zero_are_no_load_and_are_counted():
+    trace = by_minute("x", rows([1.0, -2.0, 0.0, -3.0], 60), noise=0, scaled_to=None)
+    assert list(trace.load) == [1, 0, 0, 0]
+    assert trace.negatives == 2

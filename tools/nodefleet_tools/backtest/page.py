@@ -15,8 +15,9 @@ _LABEL, _LINE = 170, 12  # width and height of a label
 _STYLE = (
     "body{font:15px system-ui;margin:2rem auto;max-width:1150px;color:#222}table{border-collapse:collapse}"
     "td,th{padding:.3rem .8rem;text-align:right;border-bottom:1px solid #ddd}"
-    "td:first-child,th:first-child{text-align:left}svg{background:#fafafa}.load{stroke:#888;fill:none}.nodes{stroke:#0a6;fill:none;stroke-width:1.5}.short{stroke:#d22}"
-    ".front{stroke:#06c;fill:none;stroke-dasharray:4 3}.dot{fill:#0a6}text{font-size:11px}"
+    "td:first-child,th:first-child{text-align:left;white-space:nowrap}svg{background:#fafafa}.load{stroke:#888;fill:none}.nodes{stroke:#0a6;fill:none;stroke-width:1.5}.short{stroke:#d22}"
+    ".front{stroke:#06c;fill:none;stroke-dasharray:4 3}.dot{fill:#0a6}"
+    "text{font-size:11px;paint-order:stroke;stroke:#fafafa;stroke-width:3px}"
 )
 
 
@@ -25,8 +26,9 @@ def page(trace: Trace, runs: Sequence[Run], conditions: Conditions, evaluation: 
     gaps = "".join(f" No data from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}." for since, until in trace.gaps)
     plots = "".join(_plot(trace, run, conditions) for run in runs if run.ready)
     return (
-        f"<!doctype html><meta charset=utf-8><title>Backtest of {escape(trace.name)}</title><style>{_STYLE}</style>"
-        f"<h1>Backtest of {escape(trace.name)}</h1><p>{escape(evaluation)}</p>{_table(runs, usd)}"
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>Backtest of {escape(trace.name)}</title>"
+        f"<style>{_STYLE}</style><h1>Backtest of {escape(trace.name)}</h1><p>{escape(evaluation)}</p>"
+        f"{_table(runs, usd)}"
         f"<h2>Cost against violations</h2><p>The lower left is better; those on the line are beaten by no other policy "
         f"in both.</p>{_front(runs)}"
         f"<h2>Load and nodes</h2><p>From {begin:%Y-%m-%d %H:%M} to {begin + length:%Y-%m-%d %H:%M} UTC, up to "
@@ -87,17 +89,17 @@ def _front(runs: Sequence[Run]) -> str:
 
     places = [(run.policy, *at(run.violation_pct, run.vs_optimum)) for run in runs] + [("optimum", *at(0, 1))]
     labels = _apart([(x, y) for _, x, y in places])
-    dots = "".join(
-        f'<circle class=dot r=4 cx="{x:.0f}" cy="{y:.0f}"/>'
+    dots = "".join(f'<circle class=dot r=4 cx="{x:.0f}" cy="{y:.0f}"/>' for _, x, y in places)
+    names = "".join(
         f'<text x="{x + 8:.0f}" y="{label + 4:.0f}">{escape(name)}</text>'
-        for (name, x, y), label in zip(places, labels, strict=True)
+        for (name, x, _), label in zip(places, labels, strict=True)
     )
     front = pareto([(run.violation_pct, run.vs_optimum) for run in runs])
     line = " ".join("{:.0f},{:.0f}".format(*at(*point)) for point in front)
     return (
         f"<svg width={_WIDTH} height=310><text x=60 y=300>violations 0 to {right:.2f} %</text>"
         f"<text x=0 y=20>{top:.2f} ×</text><text x=0 y=285>0.90 ×</text>"
-        f'<polyline class=front points="{line}"/>{dots}</svg>'
+        f'<polyline class=front points="{line}"/>{dots}{names}</svg>'
     )
 
 
@@ -128,7 +130,8 @@ def _plot(trace: Trace, run: Run, conditions: Conditions) -> str:
     )
     return (
         f"<h3>{escape(run.policy)}</h3><svg width={_WIDTH} height={_HEIGHT}>{short}"
-        f"{_lines('load', needs, top)}{_lines('nodes', nodes, top)}</svg>"
+        f"{_lines('load', needs, top)}{_lines('nodes', nodes, top)}<text x=2 y=24>{top} nodes</text>"
+        f"<text x=2 y={_HEIGHT - 4}>0</text></svg>"
     )
 
 

@@ -41,6 +41,7 @@ class Trace:
     load: Sequence[float]  # busy nodes by minute; nan: no data
     step: float  # seconds between the readings it was made of
     gaps: tuple[tuple[datetime, datetime], ...] = ()
+    negatives: int = 0  # readings, which count as no load
 
     @property
     def minutes(self) -> int:
@@ -121,9 +122,11 @@ def by_minute(
     scaled_to: float | None = 5.6,
 ) -> Trace:
     """The trace of some readings. `scaled_to`: what its 99.5th percentile becomes, in busy nodes; none keeps it."""
+    rows = list(rows)
     points = _unique(rows)
     if len(points) < _FEWEST:
         raise TraceError(f"{name}: fewer than two readings; {_FORM}")
+    negatives = sum(value < 0 for _, value in rows)
     step = median(after[0] - before[0] for before, after in itertools.pairwise(points))
     longest = max(_GAP_STEPS * step, _GAP_LEAST)
     first = int(points[0][0] // MINUTE)
@@ -138,7 +141,7 @@ def by_minute(
     if scaled_to is not None:
         load = _scaled(name, load, scaled_to)
     start = datetime.fromtimestamp(first * MINUTE, UTC)
-    return Trace(name=name, start=start, load=load, step=step, gaps=_gaps(load, first))
+    return Trace(name=name, start=start, load=load, step=step, gaps=_gaps(load, first), negatives=negatives)
 
 
 def load_directory(directory: Path, *, noise: float = NOISE, seed: int = 0, most: int = 10) -> list[Trace]:

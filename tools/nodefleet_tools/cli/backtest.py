@@ -63,9 +63,8 @@ def play_policies(
     """Play policies on recorded load, and compare them."""
     if file is not None and not as_json:
         fail(f"What is {file}? Give --trace FILE to read from, or --json FILE to write to.")
-    for each in (file, report):
-        if each is not None:
-            require_writable(each)
+    for each in filter(None, (file, report)):
+        require_writable(each)
     console = Console(highlight=False)
     conditions = _conditions(nodes, join, violation)
     own = _policies(policy or (), pool)
@@ -188,6 +187,8 @@ def _load_or_exit(
             load = by_minute(pool, rows, noise=0.0, scaled_to=None)
     except (TraceError, OSError) as problem:
         fail(str(problem))
+    if load.negatives:
+        console.print(f"{pluralize(load.negatives, 'reading is', 'readings are')} below 0: taken for no load.")
     for begin, end in load.gaps:
         console.print(f"No data from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}: skipped.")
     return load
