@@ -7,7 +7,7 @@ DEMO   := $(VENV)/.demo-ready
 SHELL  := /bin/bash
 # Where an environment forbids bytecode, every process of the tests would compile all sources and rewrite all asserts again.
 unexport PYTHONDONTWRITEBYTECODE
-CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_rederive.py tests/test_capacity.py tests/scheduling tests/eviction tests/engine tests/operations
+CORE   := tests/model tests/policy tests/test_phases.py tests/test_phases_rederive.py tests/test_capacity.py tests/test_capacity_devices.py tests/scheduling tests/eviction tests/engine tests/operations
 
 .DEFAULT_GOAL := help
 .PHONY: help setup layers layers-here test demo format lint types contracts unit coverage house bench bench-cli bench-decisions peers dist mutants chaos e2e e2e-full e2e-parts e2e-contracts lock messages picture golden corpus corpus-inputs corpus-add schema diagrams clean digests runbook bill

@@ -2,7 +2,7 @@
 
 A warm function keeps what is expensive to make (clients, connections, the catalogue of types) from run to run: a
 `WarmFunction`, which the handlers own. Libraries are imported where they are needed: `notify` never loads the
-Kubernetes client. What only `notify` or `report` needs is in its handler.
+Kubernetes client. What only `report` needs is in its handler.
 """
 
 import json
@@ -34,7 +34,7 @@ from nodefleet.ports import (
     Telemetry,
     Time,
 )
-from nodefleet.settings import BUCKET, Settings, settings_in
+from nodefleet.settings import BUCKET, SLACK, Settings, settings_in
 
 if TYPE_CHECKING:
     from nodefleet.adapters.aws.instance_types import Answers
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from nodefleet.adapters.dynamodb.table import DynamoRegistry
     from nodefleet.adapters.kubernetes.cluster import ReconnectingCluster
     from nodefleet.adapters.prometheus import PrometheusClient
+    from nodefleet.adapters.slack.webhook import Notifier
+    from nodefleet.notifications.approvals import Approver
     from nodefleet.policy.loading import PolicyReader
 
 KEPT_FOR = timedelta(hours=1)  # then a changed deployment is noticed by a warm function too
@@ -404,6 +406,54 @@ class WarmFunction:
         owners = [cluster for cluster in (named if self.settings.registry else served) if cluster in served]
         own = {cluster: frozenset(each for each in instances if tagged.get(each) == cluster) for cluster in owners}
         return {cluster: members for cluster, members in own.items() if members}
+
+    @contextmanager
+    def notifier(self, context: Any) -> Iterator["Notifier"]:
+        from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals, DynamoDeliveryLog, DynamoThreads  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.records import event_in  # noqa: PLC0415
+        from nodefleet.adapters.slack import webhook as slack  # noqa: PLC0415
+        from nodefleet.adapters.slack.message import Links  # noqa: PLC0415
+
+        if not self.settings.slack_secret:
+            raise MisconfiguredError(f"{SLACK} is not set: name the secret that holds Slack's webhook")
+        common = self.shared
+        with self.telemetry("", context) as telemetry:
+            yield slack.notifier(
+                hook=common.secrets.login(self.settings.slack_secret, SlackHook),
+                # A retry comes with the same request id, and must not take back the claim of one that still runs.
+                sent=DynamoDeliveryLog(common.session, self.settings.table, f"{owner(context)}-{uuid4().hex}"),
+                event_in=event_in,
+                links=lambda cluster: Links.of(self.store_of(cluster).state().deployment),
+                time=time_of(context),
+                telemetry=telemetry,
+                threads=DynamoThreads(common.session, self.settings.table),
+                approvals=DynamoApprovals(common.session, self.settings.table) if self.settings.approvers else None,
+            )
+
+    @contextmanager
+    def approver(self, context: Any) -> Iterator["Approver"]:
+        from nodefleet.adapters.credentials import SlackHook  # noqa: PLC0415
+        from nodefleet.adapters.dynamodb.delivery_log import DynamoApprovals  # noqa: PLC0415
+        from nodefleet.adapters.slack.web_api import SlackReactions  # noqa: PLC0415
+        from nodefleet.notifications.approvals import Approver  # noqa: PLC0415
+        from nodefleet.notifications.incoming import DeliveryLimits  # noqa: PLC0415
+
+        hook = self.shared.secrets.login(self.settings.slack_secret, SlackHook)
+        if hook.url:
+            raise MisconfiguredError(
+                "Approvals need a bot token: put token and channel into Slack's secret, and no url"
+            )
+        limits = DeliveryLimits()
+        with self.telemetry("", context) as telemetry:
+            yield Approver(
+                approvals=DynamoApprovals(self.shared.session, self.settings.table),
+                reactions=SlackReactions(hook, time_of(context), limits),
+                orders=self.store_of,
+                approvers=self.settings.approvers,
+                limits=limits,
+                telemetry=telemetry,
+            )
 
 
 # ── answers to Lambda ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 """Capacity of a pool, the workers that count against max and the caps of the fleet, lost workers, and market shares."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
@@ -13,10 +13,11 @@ from nodefleet.model.fleet import (
     Phase,
     Worker,
 )
-from nodefleet.model.inventory import Instance, InstanceType, Market, price_of
+from nodefleet.model.inventory import NOTHING, Instance, InstanceType, Market, Node, Resources, price_of
 from nodefleet.model.operations import Launch, Operation, Removal, RemovalReason, listed_by_launch
 from nodefleet.model.snapshot import Missing, Observation, Reading, Sample
 from nodefleet.model.state import Loss, Memory, PoolMemory
+from nodefleet.model.workload import Pod
 from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.demand import ClearTime
 from nodefleet.policy.pool import MarketMix, Pool
@@ -27,20 +28,20 @@ from nodefleet.policy.pool import MarketMix, Pool
 _FAILED = (Phase.JOIN_FAILED, Phase.UNHEALTHY)
 
 
-def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instance], pool: str) -> int:
-    """The number of instances that open launches requested and that EC2 does not list yet."""
+def unseen_launches(operations: Iterable[Operation], instances: Sequence[Instance]) -> Iterator[tuple[Launch, int]]:
+    """Open launches, with the number of instances that each requested and that EC2 does not list yet."""
     operations = tuple(operations)
     seen = listed_by_launch(operations, instances)
-    return sum(
-        max(0, operation.expected - seen[operation.id])
-        for operation in operations
-        if isinstance(operation, Launch) and operation.pool == pool
-    )
+    for operation in operations:
+        if isinstance(operation, Launch):
+            yield operation, max(0, operation.expected - seen[operation.id])
 
 
 def count_workers(workers: Sequence[Worker], observation: Observation, pool: str) -> Count:
     instances = () if isinstance(observation.instances, Missing) else observation.instances
-    unseen = unseen_launches(observation.operations, instances, pool)
+    unseen = sum(
+        missing for launch, missing in unseen_launches(observation.operations, instances) if launch.pool == pool
+    )
     return Count(
         ready=sum(worker.is_capacity and worker.phase in READY_OR_NEARLY for worker in workers),
         booting=sum(worker.is_capacity and worker.phase is Phase.BOOTING for worker in workers) + unseen,
@@ -56,7 +57,9 @@ def fleet_occupied(fleet: Sequence[Worker], observation: Observation, policy: Po
     list yet, and, for a while, members that EC2 no longer lists."""
     instances = () if isinstance(observation.instances, Missing) else observation.instances
     asking = {each.pool for each in observation.operations if isinstance(each, Launch)}
-    unseen = sum(unseen_launches(observation.operations, instances, pool) for pool in asking)
+    unseen = sum(
+        missing for launch, missing in unseen_launches(observation.operations, instances) if launch.pool in asking
+    )
     gone = sum(
         len(vanished_members([w for w in fleet if w.pool == pool.name], pool, observation, memory.pool(pool.name)))
         for pool in policy.pools
@@ -277,3 +280,37 @@ class FleetSize:
     measured: int | None = None  # those of them whose exporters answer: readings are their mean; None: all
     capacity: int  # ready and booting workers
     peaks: Mapping[str, int] = field(default_factory=dict)  # the highest capacity of the last days, by UTC date
+
+
+# ── devices ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# GPUs and other devices of nodes: extended resources that a device plugin offers some time after the node is ready.
+#
+# Until then the catalogue of types knows what the node will hold: a ready node without its devices is still booting for
+# the pods that ask for them. After `health.device_limit` it counts as what it is, a node without devices.
+
+
+def awaited_devices(observation: Observation, policy: Policy, workers: Iterable[Worker]) -> Mapping[str, Resources]:
+    """By node: what a ready node will hold once its device plugin is up, while that may still take its time."""
+    catalog = {offer.name: offer.resources for offer in observation.catalog if offer.resources.extended}
+    found = {}
+    for worker in workers if catalog else ():
+        pool, node = policy.pool(worker.pool), worker.node
+        if pool is None or node is None or worker.instance is None or worker.phase is not Phase.READY:
+            continue
+        complete = node.allocatable.with_devices(catalog.get(worker.instance.type, NOTHING))
+        if complete is not node.allocatable and not _is_late(node, pool, observation.at):
+            found[node.name] = complete
+    return found
+
+
+def lacks_devices(pod: Pod, node: Node, pool: Pool, now: datetime) -> str | None:
+    """Which device that the pod asks for the node should offer by now and does not; none if it still has time."""
+    if not pod.requests.extended or not _is_late(node, pool, now):
+        return None
+    absent = (name for name in sorted(pod.requests.extended) if not node.allocatable.extended.get(name))
+    name = next(absent, None)
+    return f"it offers no {name}, so its device plugin is not running" if name else None
+
+
+def _is_late(node: Node, pool: Pool, now: datetime) -> bool:
+    return node.ready_changed_at is None or now - node.ready_changed_at >= pool.health.device_limit

@@ -26,8 +26,7 @@ from nodefleet.adapters.kubernetes.resources import (
 )
 from nodefleet.model.snapshot import ClusterView
 from nodefleet.model.workload import HOST_LABEL, ZONE_LABEL, Pod, resources_from
-from nodefleet.scheduling.nodes import simulate_fleet
-from nodefleet.scheduling.packing import list_unschedulable
+from nodefleet.scheduling.packing import list_unschedulable, simulate_fleet
 from nodefleet.scheduling.predicates import NodeModel
 from nodefleet.scheduling.simulation import SchedulerSimulation
 from support.real_cluster_world import Admin

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodefleet.engine.target import ceiling, floor, is_met, resolve_target
-from nodefleet.model.decision import Rank, Side
+from nodefleet.engine.target import is_met, resolve_target
+from nodefleet.model.decision import Rank, Side, ceiling, floor
 
 
 def test_without_bounds_there_is_nothing():

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from nodefleet.errors import UnavailableError
-from nodefleet.handlers import notify
+from nodefleet.handlers import FUNCTION, notify
 
 
 class Recorder:
@@ -30,7 +30,7 @@ def wired(monkeypatch, recorder):
         finally:
             recorder.closed += 1
 
-    monkeypatch.setattr(notify, "_notifier", notifier)
+    monkeypatch.setattr(FUNCTION, "notifier", notifier, raising=False)
 
 
 def test_a_batch_is_handled_and_answered(monkeypatch):
@@ -57,5 +57,5 @@ def test_the_schedule_has_the_answers_in_slack_read(monkeypatch):
     def approver(context):
         yield Answers()
 
-    monkeypatch.setattr(notify, "_approver", approver)
+    monkeypatch.setattr(FUNCTION, "approver", approver, raising=False)
     assert notify.handler({"approvals": True}, None) == {"approved": [True]}

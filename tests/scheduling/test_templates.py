@@ -25,7 +25,7 @@ from nodefleet.model.workload import (
 from nodefleet.phases import derive_workers
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import MarketMix, Pool
-from nodefleet.scheduling.nodes import expected_nodes, simulate_fleet, zones_in_use
+from nodefleet.scheduling.packing import expected_nodes, simulate_fleet, zones_in_use
 from nodefleet.scheduling.templates import (
     ANY_STORAGE,
     KUBELET_PODS,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodefleet.engine import decide as deciding
-from nodefleet.engine.tenants import share_new_nodes
+from nodefleet.engine.fleet_limits import share_new_nodes
 from nodefleet.model.alerts import AlertKind
 from nodefleet.scheduling.templates import TemplateSource
 from nodefleet_tools.sim.playing import play

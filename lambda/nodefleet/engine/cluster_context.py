@@ -11,9 +11,8 @@ from math import ceil
 
 from nodefleet.capacity import spare_nodes
 from nodefleet.engine.context import PoolContext, RemovalContext, headroom_times
-from nodefleet.engine.target import floor
 from nodefleet.eviction.budgets import BudgetTracker
-from nodefleet.model.decision import Bound, BoundSource, Rank
+from nodefleet.model.decision import Bound, BoundSource, Rank, floor
 from nodefleet.model.fleet import Worker
 from nodefleet.model.inventory import Resources, total
 from nodefleet.model.names import POOL_LABEL, figure, pluralize

@@ -331,6 +331,11 @@ class PoolContext:
         no_capacity = self.count.occupied - self.count.capacity
         return min(self.most, max(self.count.occupied + self.cap.more, self.pool.limits.min + no_capacity))
 
+    def is_full_for(self, pending: UnschedulableCount) -> bool:
+        """Pods wait for new nodes, which max or a cap forbids, and the nodes that there are cannot hold them: an
+        under-used one is only in their way."""
+        return bool(pending.nodes) and self.count.capacity >= self.limit
+
     @property
     def lacking(self) -> int:
         """How many nodes it lacks to min."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from nodefleet.capacity import PoolMembers, amounts_in_use, fleet_occupied, track_members
-from nodefleet.engine import data_quality, explain, provisioning
+from nodefleet.engine import data_quality, provisioning
 from nodefleet.engine.cluster_context import ClusterContext, headroom_bounds
 from nodefleet.engine.context import DataQuality, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
@@ -16,6 +16,18 @@ from nodefleet.engine.disruption.candidates import not_asked
 from nodefleet.engine.disruption.orphans import Disposal, dispose_unowned, find_unowned, unowned_alerts
 from nodefleet.engine.disruption.rotation import replacement_floors as replacing
 from nodefleet.engine.disruption.unhealthy import resting_alerts, resting_since
+from nodefleet.engine.fleet_limits import (
+    NONE_SHARED,
+    allowed_growth,
+    by_priority,
+    find_outranking,
+    fitting_first,
+    fleet_surplus,
+    share_new_nodes,
+    with_launches,
+    within_caps,
+    within_fleet,
+)
 from nodefleet.engine.pool_plan import (
     PoolPlan,
     plan_consolidation,
@@ -43,34 +55,25 @@ from nodefleet.engine.signals.vote import SignalResults
 from nodefleet.engine.spot_share import swap_bounds, update_swap
 from nodefleet.engine.standby import NO_STANDBY, evaluate_standby, with_take_over
 from nodefleet.engine.target import (
-    NONE_SHARED,
-    TargetResult,
-    allowed_growth,
-    by_priority,
+    alert_at_max,
     cap_bounds,
     command_bounds,
     cooldown_bounds,
     evaluate_gate,
-    fitting_first,
+    explain_hold,
     fleet_bounds,
-    fleet_surplus,
-    floor,
     hold_bounds,
     limit_bounds,
+    render_votes,
     replacement_bounds,
     resolve_target,
     safety_bounds,
     window_bounds,
-    with_launches,
-    within_caps,
-    within_fleet,
 )
-from nodefleet.engine.tenants import find_outranking, share_new_nodes
-from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank
+from nodefleet.model.decision import Action, Bound, BoundSource, Decision, PoolDecision, Rank, TargetResult, floor
 from nodefleet.model.fleet import Phase, Worker
 from nodefleet.model.names import pluralize
-from nodefleet.model.operations import Create, Launch, Operation, Removal, RemovalReason, Save, SendAlert, Step
+from nodefleet.model.operations import Create, Launch, Operation, Removal, Save, Step
 from nodefleet.model.snapshot import ClusterView, Observation
 from nodefleet.model.state import Level, Loss, Memory, PoolMemory
 from nodefleet.model.workload import Pod
@@ -119,7 +122,7 @@ def decide_pool(
     )
     turn = replaced()
     due = turn.plan
-    is_full = consolidation.is_full_for(ctx, pending.unschedulable)
+    is_full = ctx.is_full_for(pending.unschedulable)
     bounds = [*others, *replacing(due, ctx.count.capacity)]
     resolved = resolve_target(bounds)
     cleaning = orphans.plan_cleanups(ctx.workers, ctx.pool, ctx.before, ctx.observation, ctx.limit)
@@ -136,9 +139,9 @@ def decide_pool(
         standby=standby.memory,
         swap=update_swap(swap, ctx.workers, ctx.pool, ctx.observation.at) if swap else None,
         doubtful=doubt.since,
-        under_used=consolidation.first_seen(
-            ctx, signals.votes, membership.losses, cluster.pods_by_node, is_full=is_full
-        ),
+        under_used={}
+        if signals.asks_for_pods and not is_full
+        else consolidation.first_seen(ctx, signals.votes, membership.losses, cluster.pods_by_node, is_full=is_full),
         sizes=observed_sizes(ctx.pool, ctx.observation, ctx.before.sizes),
     )
     if resolved.target > ctx.count.capacity:
@@ -157,7 +160,7 @@ def decide_pool(
                 ctx, pending, resolved, memory, turn.plan, partial(record_growth, signals, ctx, pending)
             )
     else:
-        reason = explain.explain_hold(ctx.count.capacity, resolved, bounds, signals.votes)
+        reason = explain_hold(ctx.count.capacity, resolved, bounds, signals.votes)
         retirement = plan_retirement(ctx, cluster, due, bounds, memory)
         pool_plan = (
             retirement
@@ -272,7 +275,7 @@ def _decision(
         reason=pool_plan.reason,
         bounds=tuple(bounds),
         overruled=resolved.overruled,
-        votes=(*explain.render_votes(signals.votes), *([f"forecast: {signals.grade}"] if signals.grade else ())),
+        votes=(*render_votes(signals.votes), *([f"forecast: {signals.grade}"] if signals.grade else ())),
         plan=(
             *(interruption.plan_interruptions(ctx.workers, pool, seen) if ctx.is_announced else ()),
             *rotation.retirement_alerts(ctx.workers, pool),
@@ -282,43 +285,11 @@ def _decision(
             *cleanups,
             *provisioning.plan_surplus(ctx),
             *signals.alerts,
-            *_at_max(ctx, resolved, bounds),
+            *alert_at_max(ctx, resolved, bounds),
         ),
         stays=pool_plan.leaving.stays,
         dry_run=pool.dry_run,
     )
-
-
-def _at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -> list[SendAlert]:
-    """Operators should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
-    before the one comes that takes its place is no news."""
-    least = max(resolved.target, ctx.count.capacity)  # a bound that only keeps the size asks for no more
-    leaving = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.VOLUNTARY for w in ctx.workers)
-    wanting = [
-        each
-        for each in resolved.overruled
-        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX, BoundSource.FLEET_CAP)
-        and each.bound.kind is not BoundSource.HEADROOM  # what is kept free beyond max is lacked by nothing that runs
-        and each.bound.nodes > least + leaving * (each.bound.kind in (BoundSource.MIN, BoundSource.REPLACE))
-    ]
-    if not wanting:
-        return []
-    most = max(wanting, key=lambda each: each.bound.nodes)
-    asked = most.bound
-    if most.by == BoundSource.FLEET_MAX:
-        cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_MAX)
-        remedy = "Consider a higher fleet.max, or dispose of workers that no pool owns: `nodefleet adopt`, `drain`."
-    elif most.by == BoundSource.FLEET_CAP:
-        cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_CAP)
-        remedy = (
-            "Consider a higher cap, or other `tenants.shares`."
-            if ctx.policy.tenants.shares
-            else "Consider a higher cap, or another `priority` of the pools: those of higher priority come first."
-        )
-    else:
-        cause, remedy = f"max is {ctx.pool.limits.max}", "Consider a higher limits.max."
-    text = f"At max: {asked.sentence} (asks for {asked.nodes}), but {cause}. {remedy}"
-    return [SendAlert(alert=AlertKind.AT_MAX, pool=ctx.pool.name, subjects=(), text=text)]
 
 
 # ── requeue ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,35 +6,26 @@ shrink    nodes leave; those that are due for replacement anyway go first
 keep      what is due is replaced, under-used nodes are consolidated, the Spot share heals: the first that applies
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from nodefleet.capacity import ROUNDING, amounts_of
-from nodefleet.engine import explain, provisioning
+from nodefleet.engine import provisioning
 from nodefleet.engine.cluster_context import ClusterContext, headroom_bounds, list_placeholders
 from nodefleet.engine.context import Due, PoolContext
 from nodefleet.engine.data_quality import Inconsistencies
 from nodefleet.engine.disruption import consolidation, rotation
 from nodefleet.engine.disruption.candidates import Selection, is_held_fast, not_asked, open_removal, select_candidates
 from nodefleet.engine.disruption.rotation import Replacement, may_leave, plan_replacement, replacement_floors
-from nodefleet.engine.provisioning import ScaleUpPlan, ScaleUpRequest, plan_scale_up
-from nodefleet.engine.signals.pending_pods import (
-    PendingPods,
-)
+from nodefleet.engine.provisioning import ScaleUpRequest, plan_scale_up
+from nodefleet.engine.signals.pending_pods import PendingPods
 from nodefleet.engine.signals.vote import SignalResults, SignalVote, find_overload
 from nodefleet.engine.spot_share import rebalance_market
-from nodefleet.engine.target import (
-    TargetResult,
-    floor,
-    resolve_target,
-)
-from nodefleet.model.decision import Action, Bound, BoundSource, Rank
+from nodefleet.engine.target import exceeds_room, explain_scale_down, explain_scale_up, explain_stuck, resolve_target
+from nodefleet.model.decision import Action, Bound, BoundSource, Rank, TargetResult, floor
 from nodefleet.model.fleet import Worker
-from nodefleet.model.inventory import Market
 from nodefleet.model.names import some
-from nodefleet.model.operations import Create, Launch, SendAlert, Step
+from nodefleet.model.operations import SendAlert, Step
 from nodefleet.model.state import Loss, PoolMemory, RotationState
 
 # ── the plan of one pool ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,7 +115,7 @@ def plan_growth(
     capacity, least = ctx.count.capacity, ctx.pool.limits.min
     more = resolved.target - capacity
     restoring = min(more, max(least - capacity, len(memory.losses), due.wanted, 0))
-    reason = explain.explain_scale_up(capacity, resolved, resolved.target)
+    reason = explain_scale_up(capacity, resolved, resolved.target)
     need = ScaleUpRequest(
         more=more,
         restoring=restoring,
@@ -134,13 +125,13 @@ def plan_growth(
         reason=reason,
     )
     growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.observation, ctx.policy)
-    while need.more > ctx.lacking and _exceeds_caps(growth, ctx):
+    while need.more > ctx.lacking and exceeds_room(ctx, growth.steps):
         need = replace(need, more=need.more - 1, restoring=min(need.restoring, need.more - 1))
         growth = plan_scale_up(need, ctx.workers, ctx.pool, memory, ctx.observation, ctx.policy)
     obstacle = ctx.cap.sentence if ctx.cap and need.more < more else growth.obstacle
     growth = replace(growth, obstacle=obstacle)
     if 0 < growth.nodes < more:  # the reason of the launches, too, names what is really launched
-        reason = explain.explain_scale_up(capacity, resolved, capacity + growth.nodes, growth.obstacle)
+        reason = explain_scale_up(capacity, resolved, capacity + growth.nodes, growth.obstacle)
         growth = plan_scale_up(replace(need, reason=reason), ctx.workers, ctx.pool, memory, ctx.observation, ctx.policy)
     ahead = 0 if any(each.together for each in due.next) else min(due.wanted, growth.nodes)
     memory = replace(memory, losses=memory.losses[growth.nodes :], ahead=memory.ahead + ahead)
@@ -160,18 +151,6 @@ def plan_growth(
         steps=growth.steps,
         leaving=not_asked(ctx.workers),
     )
-
-
-def _exceeds_caps(growth: ScaleUpPlan, ctx: PoolContext) -> bool:
-    """Pods are planned on some of the types; where EC2 lacks those, or another rule asks, any may be launched."""
-    if ctx.cap is None:
-        return False
-    added: Counter[str] = Counter()
-    for step in growth.steps:
-        if isinstance(step, Create) and isinstance(step.operation, Launch):
-            for _ in range(step.operation.count):
-                added.update(amounts_of(step.operation.types, ctx.observation.offers, Market.ON_DEMAND))
-    return any(added[name] > room + ROUNDING for name, room in ctx.cap.left.items())
 
 
 # ── turnover ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -394,9 +373,9 @@ def plan_scale_down(
     if not leaving.chosen:
         leaving = select_candidates(ctx.workers, ctx.pool, fewer, ground)
     if not leaving.chosen:
-        reason = explain.explain_stuck(capacity, resolved, bounds, leaving.obstacle)
+        reason = explain_stuck(capacity, resolved, bounds, leaving.obstacle)
         return replace(hold(ctx, reason, memory), leaving=leaving)
-    reason = explain.explain_scale_down(capacity, resolved, bounds, [worker.name for worker in leaving.chosen])
+    reason = explain_scale_down(capacity, resolved, bounds, [worker.name for worker in leaving.chosen])
     merged = [worker for worker in leaving.chosen if worker in together]
     savings = consolidation.savings(ctx, merged, memory.rotation)
     memory = replace(memory, last_shrink=ctx.observation.at)

@@ -17,9 +17,8 @@ from nodefleet.capacity import market_of, on_demand_of, on_demand_share
 from nodefleet.engine.context import PoolContext, RemovalContext, target_of
 from nodefleet.engine.disruption.candidates import Selection, open_removal, select_candidates
 from nodefleet.engine.provisioning import ANY, launch_of, place
-from nodefleet.engine.target import floor
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Bound, BoundSource, KeepReason, Rank
+from nodefleet.model.decision import Bound, BoundSource, KeepReason, Rank, floor
 from nodefleet.model.fleet import Worker
 from nodefleet.model.inventory import Market
 from nodefleet.model.names import pluralize

@@ -7,41 +7,23 @@ ceiling beats a floor.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from math import floor as rounded_down
-from types import MappingProxyType
 
-from nodefleet.capacity import ROUNDING, Amounts, FleetSize, amounts_of, caps_of, largest_of
-from nodefleet.engine.context import CapRoom, DataQuality, PlacementRequest, PoolContext
-from nodefleet.engine.signals.vote import Abstain, ScaleDownOk, ScaleUp, SignalVote, find_overload
-from nodefleet.model.decision import Bound, BoundSource, Overruled, Rank, Side
+from nodefleet.capacity import ROUNDING, FleetSize, amounts_of
+from nodefleet.engine.context import DataQuality, PoolContext
+from nodefleet.engine.signals.vote import AboveThreshold, Abstain, ScaleDownOk, ScaleUp, SignalVote, find_overload
+from nodefleet.model.alerts import AlertKind
+from nodefleet.model.decision import Bound, BoundSource, Overruled, Rank, Side, TargetResult, ceiling, floor
 from nodefleet.model.fleet import Count
-from nodefleet.model.inventory import InstanceType, Market
-from nodefleet.model.names import figure, pluralize, some
-from nodefleet.model.operations import Create, Launch, Step
+from nodefleet.model.inventory import Market
+from nodefleet.model.names import pluralize, some
+from nodefleet.model.operations import Create, Launch, Removal, RemovalReason, SendAlert, Step
+from nodefleet.model.serialization import kind_of
 from nodefleet.model.snapshot import Observation, Pause, Scale
 from nodefleet.model.state import JoinTrouble, Level, Loss, Memory, PoolMemory
 from nodefleet.policy.cluster import Policy
 from nodefleet.policy.pool import Health, Pool, Reactive
-
-NONE_SHARED: Mapping[str, int] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetResult:
-    target: int
-    by: Bound | None  # the bound that gave the target its value
-    overruled: tuple[Overruled, ...]
-
-
-def floor(nodes: int, source: str, rank: Rank, sentence: str, expires: datetime | None = None) -> Bound:
-    return Bound(side=Side.FLOOR, nodes=nodes, source=str(source), rank=rank, sentence=sentence, expires=expires)
-
-
-def ceiling(nodes: int, source: str, rank: Rank, sentence: str, expires: datetime | None = None) -> Bound:
-    return Bound(side=Side.CEILING, nodes=nodes, source=str(source), rank=rank, sentence=sentence, expires=expires)
 
 
 def resolve_target(bounds: Sequence[Bound]) -> TargetResult:
@@ -138,6 +120,26 @@ def fleet_bounds(ctx: PoolContext) -> list[Bound]:
     return [ceiling(_room(ctx.most, ctx.count), BoundSource.FLEET_MAX, Rank.LIMIT, sentence)]
 
 
+def cap_bounds(ctx: PoolContext) -> list[Bound]:
+    """The ceiling of the cap that leaves the pool least."""
+    if ctx.cap is None:
+        return []
+    nodes = max(ctx.count.capacity + ctx.cap.for_pods, ctx.pool.limits.min)
+    return [ceiling(nodes, BoundSource.FLEET_CAP, Rank.LIMIT, ctx.cap.sentence)] if nodes < ctx.most else []
+
+
+def exceeds_room(ctx: PoolContext, plan: Iterable[Step]) -> bool:
+    """Pods are planned on some of the types; where EC2 lacks those, or another rule asks, any may be launched."""
+    if ctx.cap is None:
+        return False
+    added: Counter[str] = Counter()
+    for step in plan:
+        if isinstance(step, Create) and isinstance(step.operation, Launch):
+            for _ in range(step.operation.count):
+                added.update(amounts_of(step.operation.types, ctx.observation.offers, Market.ON_DEMAND))
+    return any(added[name] > room + ROUNDING for name, room in ctx.cap.left.items())
+
+
 def _room(most: int, count: Count) -> int:
     return max(min(count.capacity, most), most - (count.occupied - count.capacity))
 
@@ -146,39 +148,6 @@ def _there(count: Count) -> str:
     besides = count.occupied - count.capacity
     taken = f", {pluralize(besides, 'of them is', 'of them are')} no capacity" if besides > 0 else ""
     return f"{pluralize(count.occupied, 'is', 'are')} there{taken}"
-
-
-def within_fleet(
-    ctx: PoolContext,
-    others: Sequence[PoolContext],
-    room: int,
-    surplus: Mapping[str, int],
-    shared: Mapping[str, int] = NONE_SHARED,
-) -> PoolContext:
-    """The pool with what fleet.max leaves it: `room` for new workers, of which the pools that come after it keep what
-    they lack to min, or what their pending pods get by tenants' shares or by priority (`shared`, nodes by pool). Its
-    `surplus` leaves. Workers that no pool owns only take room, and displace no worker.
-
-    A limit that the policy does not state, the sum of the pools' max, keeps no pool below its min."""
-    lacking = sum(max(each.lacking, shared.get(each.pool.name, 0)) for each in others)
-    share = ctx.count.occupied + max(0, room - lacking) - surplus.get(ctx.pool.name, 0)
-    if ctx.policy.fleet.max is None:
-        share = max(share, ctx.pool.limits.min + ctx.count.occupied - ctx.count.capacity)
-    return replace(ctx, most=min(ctx.pool.limits.max, share))
-
-
-def fleet_surplus(contexts: Sequence[PoolContext], most: int) -> Mapping[str, int]:
-    """How many workers of each pool are too many for fleet.max, in the pools that have the most above min. The workers
-    that other pools lack to min count as if they were there: they would never find room otherwise."""
-    spare = Counter({each.pool.name: each.count.occupied - each.pool.limits.min for each in contexts})
-    surplus: Counter[str] = Counter()
-    for _ in range(sum(max(each.count.occupied, each.pool.limits.min) for each in contexts) - most):
-        pool, above = max(spare.items(), key=lambda item: item[1])
-        if above <= 0:
-            break
-        surplus[pool] += 1
-        spare[pool] -= 1
-    return surplus
 
 
 def replacement_bounds(losses: Sequence[Loss], capacity: int) -> list[Bound]:
@@ -220,152 +189,6 @@ def command_bounds(observation: Observation, pool: str) -> list[Bound]:
     if asked.at_least:
         return [least]
     return [least, ceiling(asked.nodes, BoundSource.OPERATOR, Rank.OPERATOR, sentence, asked.until)]
-
-
-# ── caps over all pools ──────────────────────────────────────────────────────────────────────────────────────────────
-# CPU, memory, GPUs and cost per hour of every worker together.
-#
-# A cap stops growth; it removes nothing, and no pool is kept below its min by it. Pools of higher priority are
-# decided first, so under a cap those of lower priority wait, and of pools of one priority the pods of a lower one; what
-# the later ones lack to min is kept for them, or restoring it would exceed the cap. A new node counts as the largest
-# and most expensive of the types that it may be launched as: what EC2 chooses can then only be less. For pending pods
-# those are the types that they are planned on, else all of the pool's.
-
-
-_UNITS = {"cpu": "cores", "memory": "GiB", "gpus": "GPUs", "usd_per_hour": "USD/h"}
-
-
-def by_priority(contexts: Iterable[PoolContext]) -> list[PoolContext]:
-    """Of pools of one priority those first that the policy names first."""
-    return sorted(contexts, key=lambda ctx: -ctx.pool.priority)
-
-
-def with_launches(used: Amounts, plan: Iterable[Step], observation: Observation) -> Amounts:
-    """The same after the launches of a plan."""
-    catalog = observation.offers
-    more = Counter(used)
-    for step in plan:
-        if isinstance(step, Create) and isinstance(step.operation, Launch):
-            for _ in range(step.operation.count):
-                more.update(amounts_of(step.operation.types, catalog, step.operation.market))
-    return more
-
-
-def within_caps(
-    ctx: PoolContext,
-    others: Sequence[PoolContext],
-    used: Amounts,
-    shared: Mapping[str, int] = NONE_SHARED,
-    asks: Sequence[PlacementRequest] = (),
-) -> PoolContext:
-    """The pool with what the caps leave it: of what is not in `used` the pools that come after it keep what they lack
-    to min, or what their pending pods get by tenants' shares or by priority (`shared`). `asks`: of its own pending
-    pods, in the order in which nodes are bought for them."""
-    caps = caps_of(ctx.policy.fleet)
-    if not caps:
-        return ctx
-    catalog = ctx.observation.offers
-    unknown = [name for name in ctx.pool.market.types if name not in catalog]
-    each, kept = largest_of(ctx.pool, catalog), _lacking(others, catalog, shared)
-    whom = "the min of other pools"
-    if any(shared.get(other.pool.name) for other in others):
-        whom = f"pending pods {'of other tenants' if ctx.policy.tenants.shares else 'with a higher priority'}"
-    left = {name: cap - used.get(name, 0.0) - kept[name] for name, cap in caps.items()}
-    planned = _amounts_planned(ctx, asks)
-    rooms = []
-    for name, cap in caps.items():
-        size = each[name]
-        in_use = f"fleet.{name} is {figure(cap)} {_UNITS[name]}, {figure(used.get(name, 0.0))} are in use"
-        if kept[name]:
-            in_use += f" and {figure(kept[name])} are kept for {whom}"
-        if unknown or (name == "usd_per_hour" and not _all_priced(ctx.pool.market.types, catalog)):
-            named = ", ".join(unknown or ctx.pool.market.types)
-            sentence = f"{in_use}, and what {named} would add is not known"
-            rooms.append(CapRoom(more=0, for_pods=0, left=left, sentence=sentence))
-        elif size:
-            for_pods = _count_within(left[name], [of_node[name] for of_node in planned], size)
-            largest = max([of_node[name] for of_node in planned[: for_pods + 1]], default=size)
-            sentence = f"{in_use}, and a node of this pool may add {figure(largest)}"
-            more = _count_within(left[name], (), size)
-            rooms.append(CapRoom(more=more, for_pods=for_pods, left=left, sentence=sentence))
-    if not rooms:
-        return replace(ctx, cap=None)
-    tightest = min(rooms, key=lambda room: room.for_pods)
-    return replace(ctx, cap=replace(tightest, more=min(room.more for room in rooms)))
-
-
-def fitting_first(ctx: PoolContext, asks: Sequence[PlacementRequest]) -> list[int]:
-    """The nodes of pending pods, by their place in `asks`, in the order in which the caps leave room for them. What is
-    left of a cap that has no room for one node is kept for it: only nodes that take nothing of it go before."""
-    if ctx.cap is None:
-        return list(range(len(asks)))
-    left, fitting, waiting = dict(ctx.cap.left), list[int](), list[int]()
-    blocked = set[str]()
-    for index, amounts in enumerate(_amounts_planned(ctx, asks)):
-        over = {name for name, room in left.items() if amounts[name] > room + ROUNDING}
-        if over or any(amounts[name] for name in blocked):
-            blocked |= over
-            waiting.append(index)
-        else:
-            left = {name: room - amounts[name] for name, room in left.items()}
-            fitting.append(index)
-    return [*fitting, *waiting]
-
-
-def _amounts_planned(ctx: PoolContext, asks: Sequence[PlacementRequest]) -> list[Counter[str]]:
-    """Of the largest of the types that each node is asked for as, at first."""
-    types, catalog = ctx.pool.market.types, ctx.observation.offers
-    return [amounts_of(ask.preferred or ask.types or types, catalog, Market.ON_DEMAND) for ask in asks]
-
-
-def _count_within(left: float, planned: Sequence[float], size: float) -> int:
-    """How many nodes a cap leaves: the planned ones first, and then nodes of that size."""
-    number = 0
-    for each in planned:
-        if each > left + ROUNDING:
-            return number
-        number, left = number + 1, left - each
-    return number + max(0, rounded_down(left / size + ROUNDING))
-
-
-def allowed_growth(ctx: PoolContext, memory: Memory, quality: DataQuality, used: Amounts) -> int:
-    """How many nodes more the pool may buy for pending pods now, if no other pool takes what the limits leave."""
-    seen, pool, capacity = ctx.observation, ctx.pool, ctx.count.capacity
-    asked = floor(ctx.policy.fleet_max + capacity, BoundSource.PODS, Rank.SIGNAL, "")
-    outranking = [
-        *window_bounds(seen, pool.name),
-        *command_bounds(seen, pool.name),
-        *safety_bounds(seen, memory, ctx.policy, pool, ctx.count, quality, (), ()),
-        *hold_bounds(seen, pool, capacity, ()),
-    ]
-    allowed = resolve_target([asked, *outranking]).target - capacity
-    cap = within_caps(ctx, (), used).cap
-    by_cap = allowed if cap is None else max(cap.more, ctx.lacking)
-    return 0 if pool.dry_run else max(0, min(allowed, by_cap, pool.limits.max - ctx.count.occupied))
-
-
-def _lacking(
-    others: Iterable[PoolContext], catalog: Mapping[str, InstanceType], shared: Mapping[str, int]
-) -> Counter[str]:
-    """What these pools will launch to have their min, whatever the caps say, and what is kept for their pods."""
-    lacking: Counter[str] = Counter()
-    for each in others:
-        if not each.pool.dry_run:
-            for _ in range(max(each.lacking, shared.get(each.pool.name, 0))):
-                lacking.update(largest_of(each.pool, catalog))
-    return lacking
-
-
-def cap_bounds(ctx: PoolContext) -> list[Bound]:
-    """The ceiling of the cap that leaves the pool least."""
-    if ctx.cap is None:
-        return []
-    nodes = max(ctx.count.capacity + ctx.cap.for_pods, ctx.pool.limits.min)
-    return [ceiling(nodes, BoundSource.FLEET_CAP, Rank.LIMIT, ctx.cap.sentence)] if nodes < ctx.most else []
-
-
-def _all_priced(types: Iterable[str], catalog: Mapping[str, InstanceType]) -> bool:
-    return all(catalog[name].hourly_usd is not None for name in types)
 
 
 # ── safety ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -501,3 +324,107 @@ def _agreed_step(calm: Sequence[SignalVote], step: int) -> int:
         if opinion.signal not in _WITHOUT_NUMBER and isinstance(opinion.vote, ScaleDownOk)
     ]
     return max(1, min([step, *asked]))
+
+
+# ── the decision in one sentence ─────────────────────────────────────────────────────────────────────────────────────
+# With its figures: what happens, who wanted it, and who overruled whom.
+
+
+_OF_NODES = (BoundSource.CPU, BoundSource.MEMORY)  # without a node there is none to measure, and nothing is unknown
+
+
+def explain_scale_up(capacity: int, settled: TargetResult, target: int, obstacle: str = "") -> str:
+    """`target` is what the plan reaches; the obstacle is why that is less than was settled on."""
+    short = _unmet_floor(settled)
+    limited = f", though {short.source} asks for {short.nodes}" if short else ""
+    fewer = f"; {obstacle}" if target != settled.target else ""
+    return f"Growing {capacity} → {target}: {_sentence(settled)}{limited}{fewer}"
+
+
+def explain_scale_down(capacity: int, settled: TargetResult, bounds: Sequence[Bound], leaving: Sequence[str]) -> str:
+    who = f"{some(leaving)} {'leaves' if len(leaving) == 1 else 'leave'}"
+    return f"Shrinking {capacity} → {capacity - len(leaving)}: {_why_fewer(settled, bounds)}; {who}"
+
+
+def explain_stuck(capacity: int, settled: TargetResult, bounds: Sequence[Bound], obstacle: str) -> str:
+    return f"Holding {capacity}: {settled.target} would do ({_why_fewer(settled, bounds)}), but {obstacle}"
+
+
+def explain_hold(capacity: int, settled: TargetResult, bounds: Sequence[Bound], votes: Sequence[SignalVote]) -> str:
+    wanted = _unmet_floor(settled)
+    if wanted is not None:
+        return f"Holding {capacity}: {wanted.sentence} (asks for {wanted.nodes}), but {_sentence(settled)}"
+    calm = _agreement(bounds)
+    if calm is not None:
+        return f"Holding {capacity}: {calm.sentence}, but {_sentence(settled)}"
+    pauses = [bound for bound in bounds if bound.kind is BoundSource.PAUSE and bound.side is Side.FLOOR]
+    paused = "".join(f"; {bound.sentence}" for bound in pauses)
+    projected = [bound.sentence for bound in bounds if bound.kind is BoundSource.PROJECTION]
+    if projected:
+        return f"Holding {capacity}: {_join_reasons(votes)}, but {'; '.join(projected)}{paused}"
+    speaking = [each for each in votes if capacity or each.signal not in _OF_NODES]
+    return f"Holding {capacity}: {_join_reasons(speaking) or _sentence(settled)}{paused}"
+
+
+def render_votes(votes: Sequence[SignalVote]) -> tuple[str, ...]:
+    return tuple(f"{opinion.signal}: {kind_of(type(opinion.vote))}, {opinion.vote.reason}" for opinion in votes)
+
+
+def _join_reasons(votes: Sequence[SignalVote]) -> str:
+    """What the signals say, those that ask or wait first."""
+    speaking = [opinion for opinion in votes if not isinstance(opinion.vote, Abstain)]
+    speaking.sort(key=lambda opinion: not isinstance(opinion.vote, ScaleUp | AboveThreshold))
+    return "; ".join(opinion.vote.reason for opinion in speaking)
+
+
+def _why_fewer(settled: TargetResult, bounds: Sequence[Bound]) -> str:
+    """A ceiling that pushes the fleet down, or the signals that agree."""
+    calm = _agreement(bounds)
+    return calm.sentence if calm is not None and is_met(calm, settled.target) else _sentence(settled)
+
+
+def _agreement(bounds: Sequence[Bound]) -> Bound | None:
+    """The agreement of all signals that fewer would do."""
+    return next((bound for bound in bounds if bound.kind is BoundSource.CALM), None)
+
+
+def _unmet_floor(settled: TargetResult) -> Bound | None:
+    """The highest floor that did not get what it asked for."""
+    floors = [each.bound for each in settled.overruled if each.bound.side is Side.FLOOR]
+    return max(floors, key=lambda bound: bound.nodes, default=None)
+
+
+def _sentence(settled: TargetResult) -> str:
+    return settled.by.sentence if settled.by else f"nothing asks for more than {settled.target}"
+
+
+def alert_at_max(ctx: PoolContext, resolved: TargetResult, bounds: Sequence[Bound]) -> list[SendAlert]:
+    """Operators should know when the limit keeps the fleet from what it needs. That a worker leaves of our own accord
+    before the one comes that takes its place is no news."""
+    least = max(resolved.target, ctx.count.capacity)  # a bound that only keeps the size asks for no more
+    leaving = sum(isinstance(w.operation, Removal) and w.operation.why is RemovalReason.VOLUNTARY for w in ctx.workers)
+    wanting = [
+        each
+        for each in resolved.overruled
+        if each.by in (BoundSource.MAX, BoundSource.FLEET_MAX, BoundSource.FLEET_CAP)
+        and each.bound.kind is not BoundSource.HEADROOM  # what is kept free beyond max is lacked by nothing that runs
+        and each.bound.nodes > least + leaving * (each.bound.kind in (BoundSource.MIN, BoundSource.REPLACE))
+    ]
+    if not wanting:
+        return []
+    most = max(wanting, key=lambda each: each.bound.nodes)
+    asked = most.bound
+    if most.by == BoundSource.FLEET_MAX:
+        cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_MAX)
+        remedy = "Consider a higher fleet.max, or dispose of workers that no pool owns: `nodefleet adopt`, `drain`."
+    elif most.by == BoundSource.FLEET_CAP:
+        cause = next(bound.sentence for bound in bounds if bound.kind is BoundSource.FLEET_CAP)
+        remedy = (
+            "Consider a higher cap, or other `tenants.shares`."
+            if ctx.policy.tenants.shares
+            else "Consider a higher cap, or another `priority` of the pools: those of higher priority come first."
+        )
+    else:
+        cause, remedy = f"max is {ctx.pool.limits.max}", "Consider a higher limits.max."
+    text = f"At max: {asked.sentence} (asks for {asked.nodes}), but {cause}. {remedy}"
+    return [SendAlert(alert=AlertKind.AT_MAX, pool=ctx.pool.name, subjects=(), text=text)]

@@ -158,6 +158,21 @@ class Overruled:
     by: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetResult:
+    target: int
+    by: Bound | None  # the bound that gave the target its value
+    overruled: tuple[Overruled, ...]
+
+
+def floor(nodes: int, source: str, rank: Rank, sentence: str, expires: datetime | None = None) -> Bound:
+    return Bound(side=Side.FLOOR, nodes=nodes, source=str(source), rank=rank, sentence=sentence, expires=expires)
+
+
+def ceiling(nodes: int, source: str, rank: Rank, sentence: str, expires: datetime | None = None) -> Bound:
+    return Bound(side=Side.CEILING, nodes=nodes, source=str(source), rank=rank, sentence=sentence, expires=expires)
+
+
 class Action(Enum):
     GROW = "grow"
     SHRINK = "shrink"

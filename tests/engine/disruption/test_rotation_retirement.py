@@ -13,9 +13,8 @@ from nodefleet.engine.disruption.rotation import (
     retirement_alerts,
     retiring,
 )
-from nodefleet.engine.target import floor
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Rank
+from nodefleet.model.decision import Rank, floor
 from nodefleet.model.fleet import Count
 from nodefleet.model.inventory import Notice, NoticeKind
 from nodefleet.phases import derive_workers

@@ -26,7 +26,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from nodefleet.capacity import market_of
-from nodefleet.engine.context import Due, PlacementRequest, PoolContext, RemovalContext, UnschedulableCount
+from nodefleet.engine.context import Due, PlacementRequest, PoolContext, RemovalContext
 from nodefleet.engine.disruption.candidates import Selection, is_held_fast, select_candidates
 from nodefleet.engine.signals.vote import (
     Abstain,
@@ -51,12 +51,6 @@ PodsByNode: TypeAlias = Mapping[str, Sequence[Pod]]
 _UTILISATION = (BoundSource.CPU, BoundSource.MEMORY)  # signals that may be between their thresholds
 _TRIALS = 10  # sets of nodes whose pods are placed again, so that an iteration of a thousand nodes stays fast
 _NOT_WELL = frozenset({Phase.UNREADY, Phase.UNHEALTHY, Phase.INTERRUPTED, Phase.UNLISTED})
-
-
-def is_full_for(ctx: PoolContext, pending: UnschedulableCount) -> bool:
-    """Pods wait for new nodes, which max or a cap forbids, and the nodes that there are cannot hold them: an under-used
-    one is only in their way."""
-    return bool(pending.nodes) and ctx.count.capacity >= ctx.limit
 
 
 def obstacle(

@@ -20,9 +20,8 @@ from hashlib import sha256
 
 from nodefleet.engine.context import Due, PoolContext, RemovalContext, describe_drift, target_of
 from nodefleet.engine.disruption.candidates import is_held_fast
-from nodefleet.engine.target import TargetResult, floor
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Bound, BoundSource, KeepReason, Rank, Side
+from nodefleet.model.decision import Bound, BoundSource, KeepReason, Rank, Side, TargetResult, floor
 from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.names import pluralize, some
 from nodefleet.model.operations import Removal, RemovalReason, SendAlert

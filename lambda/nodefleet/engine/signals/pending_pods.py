@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2s
 
-from nodefleet.capacity import FleetSize
+from nodefleet.capacity import FleetSize, lacks_devices
 from nodefleet.engine.context import PlacementRequest, PoolContext, UnschedulableCount, workload_of
 from nodefleet.engine.signals.vote import ScaleDownOk, ScaleUp, SignalVote, Vote, WithinThresholds
 from nodefleet.model.alerts import AlertKind
@@ -29,7 +29,6 @@ from nodefleet.model.state import PendingClass
 from nodefleet.model.workload import Pod, Rules
 from nodefleet.policy.fields import doubled_pause
 from nodefleet.policy.pool import Benefit, Pool
-from nodefleet.scheduling.nodes import lacks_devices
 from nodefleet.scheduling.packing import PackingResult, list_unschedulable
 from nodefleet.scheduling.pool_packing import NewNode, Packing
 from nodefleet.scheduling.predicates import NodeModel, unmet_predicate

@@ -108,6 +108,10 @@ class SignalResults:
     def floors(self) -> tuple[tuple[SignalVote, ScaleUp], ...]:
         return tuple((opinion, opinion.vote) for opinion in self.votes if isinstance(opinion.vote, ScaleUp))
 
+    @property
+    def asks_for_pods(self) -> bool:
+        return any(opinion.signal == BoundSource.PODS for opinion, _ in self.floors)
+
 
 # ── thresholds ───────────────────────────────────────────────────────────────────────────────────────────────────────
 # From the figure of a rule to its vote: the band it is in, and whether it has lasted.

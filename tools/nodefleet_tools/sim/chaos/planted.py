@@ -13,17 +13,15 @@ from unittest.mock import patch
 
 from nodefleet import capacity
 from nodefleet.engine import cluster_context, context, decide, standby
-from nodefleet.engine import decide as pool_decision
 from nodefleet.engine.context import PoolContext, SignalInput
 from nodefleet.engine.data_quality import Inconsistencies, find_inconsistencies
 from nodefleet.engine.disruption import candidates, consolidation, interruption, orphans, rotation, unhealthy
 from nodefleet.engine.signals import pending_pods
 from nodefleet.engine.signals.vote import SignalVote
-from nodefleet.engine.target import floor
 from nodefleet.eviction import drain
 from nodefleet.model import fleet
 from nodefleet.model.alerts import AlertKind
-from nodefleet.model.decision import Bound, Event, Rank
+from nodefleet.model.decision import Bound, Event, Rank, floor
 from nodefleet.model.fleet import Count, Phase, Worker
 from nodefleet.model.operations import Launch, Operation, PodRef, Removal, SendLaunch, Step, Uncordon
 from nodefleet.model.snapshot import Missing, Reading, Sample
@@ -110,7 +108,7 @@ def _max_ignored() -> Iterator[None]:
     def always(*_: object) -> bool:
         return True
 
-    with patch.object(pool_decision, "limit_bounds", only_min), patch.object(launch_operation, "_has_room", always):
+    with patch.object(decide, "limit_bounds", only_min), patch.object(launch_operation, "_has_room", always):
         yield
 
 
@@ -271,7 +269,7 @@ def _doubts_never_end() -> Any:
         known = {**found.since, **this.before.doubtful}
         return replace(found, sentences=("once in doubt",) if known else (), since=known)
 
-    return patch.object(pool_decision, "find_inconsistencies", stubborn)
+    return patch.object(decide, "find_inconsistencies", stubborn)
 
 
 def _stands_by_for_ever() -> Any:
@@ -280,8 +278,10 @@ def _stands_by_for_ever() -> Any:
 
     def lasting(*given: Any) -> standby.StandbyResult:
         result = move(*given)
-        taken = result.take_over
-        return replace(result, take_over=replace(taken, until=taken.until + timedelta(days=365)) if taken else None)
+        if result.take_over is None:
+            return result
+        taken = replace(result.take_over, until=result.take_over.until + timedelta(days=365))
+        return replace(result, take_over=taken, steps=(taken, *result.steps[1:]))
 
     return patch.object(standby, "_move", lasting)
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodefleet.capacity import awaited_devices, lacks_devices
 from nodefleet.engine.decide import decide
 from nodefleet.model.alerts import AlertKind
 from nodefleet.model.decision import Action
@@ -12,7 +13,6 @@ from nodefleet.model.inventory import NOTHING, InstanceType, Node, Resources
 from nodefleet.model.state import Memory
 from nodefleet.phases import derive_workers
 from nodefleet.policy.pool import Health, Limits, MarketMix, Steps
-from nodefleet.scheduling.nodes import awaited_devices, lacks_devices
 from nodefleet.scheduling.templates import ARCH_LABEL
 from support.builders import GIB, NOON, after, instance, look, node, only, pod, templates, waiting
 from support.decisions import KNOWN, alerts, bought, with_pool

@@ -9,8 +9,8 @@ import pytest
 from nodefleet.engine.cluster_context import ClusterContext
 from nodefleet.engine.context import PoolContext
 from nodefleet.engine.decide import decide
+from nodefleet.engine.fleet_limits import share_new_nodes, tenant_of
 from nodefleet.engine.signals.pending_pods import PendingIndex, collect_pending
-from nodefleet.engine.tenants import share_new_nodes, tenant_of
 from nodefleet.model.inventory import InstanceType, Market, Resources
 from nodefleet.model.names import POOL_LABEL
 from nodefleet.model.operations import Create, Launch, Shortage
