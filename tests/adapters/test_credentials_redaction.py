@@ -48,7 +48,8 @@ def test_ordinary_lines_stay_readable(text):
 
 def test_a_known_secret_is_hidden_wherever_it_turns_up():
     redact = Redactor("opensesame")
-    assert redact("the word was opensesame, was it?") == f"the word was {HIDDEN}, was it?"
+    text = "the word was opensesame, was it?"
+    assert redact(text) == text.replace("opensesame", HIDDEN)
 
 
 def test_a_secret_is_known_as_json_and_addresses_write_it():
@@ -77,7 +78,8 @@ def test_a_secret_inside_a_longer_one_leaves_no_rest():
 
 
 def test_a_secret_too_short_to_be_told_apart_does_not_blank_everything():
-    assert Redactor("a", "")("a plain line") == "a plain line"
+    text = "a plain line"
+    assert Redactor("a", "")(text) == text
 
 
 def test_hiding_does_not_break_json():

@@ -254,8 +254,9 @@ def test_the_innermost_cause_is_told():
     assert http.root_cause(caused(RuntimeError("outer"), middle)) == "KeyError: 'x'"
     assert http.root_cause(OSError()) == "OSError"
     circle = ValueError("round")
-    circle.__cause__ = caused(ValueError("and round"), circle)
-    assert http.root_cause(circle) == "ValueError: and round"
+    last = ValueError("and round")
+    circle.__cause__ = caused(last, circle)
+    assert http.root_cause(circle) == f"ValueError: {last}"
 
 
 @pytest.mark.parametrize(("length", "cut"), [(200, False), (201, True)])

@@ -15,7 +15,7 @@ DRAWS_MANY = frozenset(
         "test_forecaster.py",  # weeks of readings
         "test_operation_sequences.py",
         "test_simulation_against_plain_scheduler.py",
-        "test_tenants.py",
+        "test_fleet_limits_tenants.py",
     }
 )
 
