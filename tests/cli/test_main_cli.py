@@ -329,3 +329,14 @@ def test_the_page_documents_every_status():
 def test_paragraphs_of_help_fill_the_terminal_and_examples_keep_their_lines():
     text = "Drain workers.\n\n    A few\n    at a time.\n\n    \b\n      nodefleet drain a\n      nodefleet drain b\n"
     assert unwrap(text) == "Drain workers.\n\nA few at a time.\n\n\b\n  nodefleet drain a\n  nodefleet drain b"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--list"], ["simulate", "--list", "--json"]])
+def test_an_output_that_cannot_be_written_ends_in_a_sentence(arguments):
+    code = "from nodefleet_tools.cli.main import main; main()"
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-c", code, *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    assert done.returncode == Status.FAILED
+    assert len(done.stderr.splitlines()) == 1

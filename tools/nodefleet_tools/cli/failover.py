@@ -21,7 +21,7 @@ from nodefleet.model.state import Level
 from nodefleet.policy.cluster import Policy
 from nodefleet_tools.cli import connect
 from nodefleet_tools.cli.connections import Connection
-from nodefleet_tools.cli.environment import InputError
+from nodefleet_tools.cli.environment import InputError, NotFoundError
 from nodefleet_tools.cli.operators import because, event, someone, span, worded_time
 from nodefleet_tools.cli.outcome import note_change, print_json
 from nodefleet_tools.cli.urgent_run import woken
@@ -80,7 +80,7 @@ def _demand_of(origin: str, table: str) -> dict[str, int]:
         except NodeFleetError as error:
             raise InputError(f"{origin} cannot be asked for its size: {error}\nSay --nodes POOL=N") from error
         if not sizes:
-            raise InputError(
+            raise NotFoundError(
                 f"{origin} has no recorded decision that saw its nodes: say how many move with --nodes POOL=N"
             )
         return sizes

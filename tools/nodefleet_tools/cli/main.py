@@ -3,6 +3,7 @@
 A new command is one row; tests/cli/test_main_cli.py compares the row's help with the command's own docstring.
 """
 
+import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from nodefleet import __version__
 from nodefleet_tools.cli.lazy import SETTINGS, Command, group_of
+from nodefleet_tools.cli.outcome import Status
 
 
 class Panel(StrEnum):
@@ -144,4 +146,9 @@ def nodefleet(
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except OSError as error:  # a full disk, a file that may not be read: on standard error, as the output may be it
+        part = f"{error.filename}: " if error.filename else "The output cannot be written: "
+        print(f"{part}{error.strerror or error}", file=sys.stderr)
+        sys.exit(Status.FAILED)
