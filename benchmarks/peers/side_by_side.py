@@ -2,6 +2,7 @@
 
     make peers                                     # seven workloads of 240 pods each; hours
     make peers ARGS="--scheduling pack"            # the same on a scheduler that packs
+    make peers ARGS="--results build/peers.jsonl"  # goes on where it was stopped
     .venv/bin/python benchmarks/peers/side_by_side.py --pods 60 --workloads 3 --settle 60
 
 A real etcd, API server, controllers and scheduler, and KWOK behind the nodes. Ours is the shipped deployment
@@ -11,13 +12,16 @@ instance type. All consolidate under-used nodes a few seconds after the pods run
 """
 
 import argparse
+import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import TypeAlias, TypeVar
@@ -62,6 +66,7 @@ class Outcome:
     """One workload, met by one autoscaler."""
 
     who: str
+    day: str
     workload: int
     bound: int
     to_request: float  # seconds from the first unschedulable pod
@@ -97,19 +102,33 @@ def main() -> None:
         "--scheduling", choices=("spread", "pack"), default="spread", help="of all: clusters[].master.scheduling"
     )
     parser.add_argument("--only", choices=tuple(_MANNERS), help="one of the three")
+    parser.add_argument(
+        "--results", type=Path, help="a file that each outcome is added to; what is in it already is shown and not run"
+    )
     parser.add_argument("--plot", type=Path, default=Path(__file__).parents[2] / "docs" / "peers.svg")
     options = parser.parse_args()
-    began = datetime.now(UTC)
-    with tempfile.TemporaryDirectory(prefix="node-fleet-peers-") as name, ExitStack() as stack:
-        site = stack.enter_context(running_site(Path(name), packs=options.scheduling == "pack"))
-        manners = {options.only: _MANNERS[options.only]} if options.only else _MANNERS
-        # A scheduler that packs comes close to the plan whatever the order, so nothing is added for it.
-        fill = "tight" if options.scheduling == "pack" else "queue"
-        numbers = range(options.first, options.first + options.workloads)
-        outcomes = list(_compare(site, Path(name), numbers, options.pods, options.settle, fill, manners))
+    manners = {options.only: _MANNERS[options.only]} if options.only else _MANNERS
+    outcomes = _read(options.results) if options.results else []
+    known = {(each.workload, each.who) for each in outcomes}
+    numbers = range(options.first, options.first + options.workloads)
+    left = [(number, who) for number in numbers for who in manners if (number, who) not in known]
+    # A scheduler that packs comes close to the plan whatever the order, so nothing is added for it.
+    fill = "tight" if options.scheduling == "pack" else "queue"
+    for number, runs in groupby(left, key=itemgetter(0)):
+        # A new site for each: moto never forgets an instance that has ended, and is slower for each.
+        with tempfile.TemporaryDirectory(prefix="node-fleet-peers-") as name, ExitStack() as stack:
+            site = stack.enter_context(running_site(Path(name), packs=options.scheduling == "pack"))
+            whos = [who for _, who in runs]
+            for outcome in _compare(site, Path(name), number, whos, options.pods, options.settle, fill):
+                outcomes.append(outcome)
+                if options.results:
+                    with options.results.open("a") as file:
+                        file.write(json.dumps(asdict(outcome)) + "\n")
+    outcomes.sort(key=lambda each: (each.workload, list(_MANNERS).index(each.who)))
+    days = ", ".join(sorted({each.day for each in outcomes}))
     print(machine())
     table(
-        f"{options.workloads} workloads of {options.pods} pods, scheduler: {options.scheduling}, {began:%Y-%m-%d}",
+        f"{options.pods} pods a workload, scheduler: {options.scheduling}, {days}",
         (
             "workload",
             "autoscaler",
@@ -123,24 +142,26 @@ def main() -> None:
         ),
         [_row(each) for each in outcomes],
     )
-    options.plot.write_text(plot(outcomes, f"{began:%Y-%m-%d}, {options.pods} pods each"))
+    options.plot.write_text(plot(outcomes, f"{days}, {options.pods} pods each"))
     progress(f"plot: {options.plot}")
 
 
+def _read(file: Path) -> list[Outcome]:
+    return [Outcome(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+
+
 def _compare(
-    site: Site, folder: Path, numbers: Iterable[int], pods: int, settle: float, fill: str, manners: "_Manners"
+    site: Site, folder: Path, number: int, whos: Iterable[str], pods: int, settle: float, fill: str
 ) -> Iterator[Outcome]:
-    for number in numbers:
-        apps = workload(number, pods)
-        for who, manner in manners.items():
-            place = folder / f"{who}-{number}"
-            place.mkdir()
-            _begin(site, fill)
-            progress(f"workload {number}: {who}")
-            with manner(site, place) as count:
-                outcome = _measure(site, who, number, apps, count, settle)
-            progress(f"    {outcome}")
-            yield outcome
+    for who in whos:
+        place = folder / who
+        place.mkdir()
+        _begin(site, fill)
+        progress(f"workload {number}: {who}")
+        with _MANNERS[who](site, place) as count:
+            outcome = _measure(site, who, number, workload(number, pods), count, settle)
+        progress(f"    {outcome}")
+        yield outcome
 
 
 def _begin(site: Site, fill: str) -> None:
@@ -209,6 +230,7 @@ def _measure(
         raise SystemExit(f"{who} ran all pods on {most} nodes, and {least} are needed: the nodes are not of one size")
     return Outcome(
         who=who,
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
         workload=number,
         bound=least,
         to_request=requested if requested is not None else _LONGEST,

@@ -1,16 +1,20 @@
 """What the site is made of, as far as it needs no parts."""
 
 from base64 import b64decode
+from types import SimpleNamespace
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from e2e.parts.kwok import ALIVE_LABEL
+from e2e.site.hardware import Hardware
 from e2e.site.machine import Metadata, node, registered
 from e2e.site.monitoring import quick_alertmanager
 from e2e.site.patterns import matches
 from e2e.site.policy import COMPRESSED, compressed
 from e2e.site.waiting import Beside, until
-from nodefleet.model.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL
+from nodefleet.model.names import CAPACITY_LABEL, CONTROL_PLANE_LABELS, POOL_LABEL, ROLE_WORKER, TAG_CLUSTER, TAG_ROLE
 from nodefleet.model.workload import TYPE_LABEL, ZONE_LABEL
 from nodefleet.policy.loading import PolicyReader
 from nodefleet_infra import manifests
@@ -103,3 +107,21 @@ def test_what_goes_on_beside_a_test_outlives_its_own_errors():
         until(lambda: len(done) > 2, "it goes on")
     assert beside.troubles == ["counting: LookupError('not yet')"]
     assert not beside.on
+
+
+def test_no_instance_is_missed_when_ec2_answers_in_pages():
+    """moto answers with a hundred reservations at most, those of instances that have ended among them."""
+    with mock_aws():
+        ec2 = boto3.client("ec2", region_name="eu-west-1")
+        (image,) = ec2.describe_images(Owners=["amazon"])["Images"][:1]
+        tags = [{"Key": TAG_CLUSTER, "Value": "shop"}, {"Key": TAG_ROLE, "Value": ROLE_WORKER}]
+        for _ in range(101):
+            ec2.run_instances(
+                ImageId=image["ImageId"],
+                MinCount=1,
+                MaxCount=1,
+                TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+            )
+        stack = SimpleNamespace(cluster="shop", cloud=SimpleNamespace(client=lambda _: ec2))
+        hardware = Hardware(stack, None, None, None, boots_in=0, notice=0)
+        assert len(hardware.instances()) == 101

@@ -134,8 +134,8 @@ class Hardware(Beside):
 
     def _all(self) -> list[dict[str, Any]]:
         ours = [{"Name": f"tag:{TAG_CLUSTER}", "Values": [self._stack.cluster]}]
-        found = self._stack.cloud.client("ec2").describe_instances(Filters=ours)["Reservations"]
-        return [instance for each in found for instance in each["Instances"]]
+        pages = self._stack.cloud.client("ec2").get_paginator("describe_instances").paginate(Filters=ours)
+        return [instance for page in pages for each in page["Reservations"] for instance in each["Instances"]]
 
     def _size(self, name: str) -> tuple[int, int]:
         """CPUs and MiB of a type."""
