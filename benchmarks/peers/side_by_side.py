@@ -73,6 +73,7 @@ class Outcome:
     to_running: float | None  # seconds from there until all pods run; none: never
     bought: int  # nodes at the most, the first one included
     after: int  # nodes when it had time to consolidate
+    settle: float  # seconds of that time
     waiting_minutes: float  # of all pods together
 
 
@@ -136,7 +137,7 @@ def main() -> None:
             "to request, s",
             "all run after, s",
             "bought",
-            f"nodes {options.settle:.0f} s later",
+            f"nodes {outcomes[0].settle:.0f} s later",
             "pods waited, min",
             "USD an hour then",
         ),
@@ -237,6 +238,7 @@ def _measure(
         to_running=running,
         bought=most,
         after=_insist(count),
+        settle=settle,
         waiting_minutes=waited,
     )
 
