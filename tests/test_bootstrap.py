@@ -75,6 +75,31 @@ def test_what_a_cold_function_makes_without_the_table_is_not_kept(deployed):
     assert kept(deployed) is not by_name
 
 
+def test_a_cluster_that_no_stack_has_written_is_asked_for_again_in_each_run(deployed):
+    """It is deployed in a moment, and its workers need not wait an hour for that."""
+
+    class Unwritten:
+        def state(self):
+            return replace(deployed.store().state(), deployment=None)
+
+    FUNCTION.cluster_clients("new", Unwritten())
+    assert "new" not in FUNCTION.clusters
+
+
+def test_the_cluster_that_ran_last_is_forgotten_last(deployed):
+    for name in ("one", "two", "one"):
+        FUNCTION.cluster_clients(name, deployed.store())
+    assert list(FUNCTION.clusters)[-2:] == ["two", "one"]
+
+
+def test_clients_of_the_functions_own_region_are_those_of_no_region(deployed, monkeypatch):
+    """The request budget of the region is one, whether the record names the region or not."""
+    own = FUNCTION.shared.session
+    monkeypatch.setattr(FUNCTION, "session_in", lambda _: own)
+    made = FUNCTION.connect(Deployment(cluster=deployed.site.name, region="eu-west-1"), deployed.store())
+    assert made.region == ""
+
+
 def test_forgetting_is_as_good_as_a_cold_start(deployed, monkeypatch):
     warm, common = kept(deployed), FUNCTION.shared
     monkeypatch.setenv(settings.TABLE, "another-table")

@@ -20,7 +20,7 @@ from nodefleet.policy.cluster import FleetLimits, Policy
 from nodefleet.policy.pool import Limits, MarketMix, Pool, Steps
 from support.builders import GIB, NOON, SMALL, TARGET, instance, look, node, only, waiting
 from support.decisions import KNOWN, alerts, bought, filled
-from support.operation_builders import removal
+from support.operation_builders import launch, removal
 from support.wording import assert_wording
 
 GPU = "nvidia.com/gpu"
@@ -277,6 +277,12 @@ def test_amounts_in_use():
     found = in_use(given, policy(cpu=1))
     assert found == {"cpu": 10, "memory": 34, "gpus": 2, "usd_per_hour": pytest.approx(0.77)}
     assert in_use(given, policy()) == {}
+
+
+@pytest.mark.parametrize("types", [("t3.small", "g4dn.2xlarge"), ("g4dn.2xlarge", "t3.small")])
+def test_a_launch_that_ec2_does_not_show_yet_counts_as_the_largest_type_that_it_may_give(types):
+    asked = launch(types=types, count=2, market=Market.SPOT)
+    assert in_use(seen(0, operations=(asked,)), policy(cpu=1))["cpu"] == 16
 
 
 def test_types_that_the_catalogue_lacks_and_an_ec2_that_is_away_count_nothing():
