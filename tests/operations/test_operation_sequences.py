@@ -228,9 +228,12 @@ def test_a_removal_called_back_ends_with_the_node_back_in_or_gone(rough, after_t
     world.operation = replace(world.operation, cancelled="pods wait")
     close = end_of(world, rough)
     if world.instances["i-1"].state is InstanceState.RUNNING:
-        tried = world.operation.readmitting_since
-        given_up = tried is not None and world.now - tried > RemovalRules().drain_timeout
-        assert close.outcome is (Outcome.FAILED if given_up else Outcome.CANCELLED)
+        if close.outcome is Outcome.FAILED:  # and not while runs, for want of the API server, could not try
+            tried = world.operation.readmitting_since
+            assert tried is not None
+            assert world.now - tried > RemovalRules().drain_timeout
+        else:
+            assert close.outcome is Outcome.CANCELLED
         assert world.nodes["w1"] == node()
     else:
         assert close.outcome is Outcome.DONE
