@@ -81,6 +81,13 @@ def test_where_all_were_not_ready_as_when_the_api_server_was_away_none_of_them_g
     assert order(unready_once(80_000, 80_010)) == ["w000", "w002"]
 
 
+def test_more_than_a_third_that_were_not_ready_tell_of_the_control_plane_and_do_not_go_before_a_new_one():
+    nodes = (*(node(each, ready_changed_at=after(-10)) for each in (0, 2)), node(4, ready_changed_at=after(60 - 86400)))
+    instances = tuple(instance(each) for each in (0, 2, 4))
+    seen = look([], pods=[], instances=instances, nodes=nodes, idle={"w000": 1.0, "w002": 2.0, "w004": 99.0})
+    assert order(seen) == ["w004", "w002", "w000"]
+
+
 def test_then_the_idlest():
     assert order(look([0, 2, 4], pods=[], idle={"w000": 10.0, "w002": 90.0, "w004": 50.0})) == ["w002", "w004", "w000"]
 

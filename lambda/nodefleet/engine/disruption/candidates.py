@@ -111,13 +111,16 @@ def rank_candidates(workers: Iterable[Worker], removal_context: RemovalContext, 
     above = above_share(everyone, pool.market)
     per_zone = Counter(worker.zone for worker in everyone)
     pods = removal_context.pods or {}
+    unsteady = {worker.id for worker in everyone if _was_unready(worker, pool.health)}
+    if len(unsteady) > max(1, len(everyone) // pool.health.sick_one_in):
+        unsteady = set()  # that was the control plane or the network, and says nothing of the nodes
 
     def order(worker: Worker) -> tuple[bool, bool, bool, int, bool, float, int, str]:
         movable = sum(pod.movable for pod in pods.get(worker.name, ()))
         return (
             not (worker.planned or worker.ailment),
             market_of(worker) is not above,
-            not _was_unready(worker, pool.health),
+            worker.id not in unsteady,
             -per_zone[worker.zone],
             worker.id not in removal_context.rotating,
             -removal_context.idle.get(worker.name, 0.0),
