@@ -16,9 +16,9 @@ from e2e.packing.workloads import surge_of
 from e2e.parts.running import RunningParts
 
 HERE = Path(__file__).name
-# Of 30 workloads on 2026-11-18, 30 and 28 ran with what was bought at first in two runs of this code (0.95 is the aim),
-# and 23 need what was bought but for one node. The others have nodes for orders that did not come: the more run with
-# the first purchase, the more have those.
+# Of 30 workloads 30, 28 and (on 2026-11-20) 27 ran with what was bought at first in three runs of this code (0.95 is
+# the aim), and 23 need what was bought but for one node. The others have nodes for orders that did not come: the more
+# run with the first purchase, the more have those.
 ENOUGH = 0.7
 ONCE = 0.9
 
@@ -88,7 +88,7 @@ def test_most_run_without_a_second_purchase(everything):
     """The first iteration buys for the order in which the scheduler fills nodes that come one after the other; here
     they come nearly together."""
     again = [seed for seed, each in everything.items() if each.cycles[1].bought]
-    assert len(again) <= (1 - ONCE) * len(everything), f"seeds that bought twice: {again}"
+    assert len(everything) - len(again) >= ONCE * len(everything), f"seeds that bought twice: {again}"
 
 
 def test_with_two_nodes_fewer_a_pod_waits(everything):
