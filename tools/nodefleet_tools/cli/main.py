@@ -3,7 +3,9 @@
 A new command is one row; tests/cli/test_main_cli.py compares the row's help with the command's own docstring.
 """
 
+import os
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated
 
@@ -147,8 +149,14 @@ def nodefleet(
 
 def main() -> None:
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except OSError as error:  # a full disk, a file that may not be read: on standard error, as the output may be it
-        part = f"{error.filename}: " if error.filename else "The output cannot be written: "
-        print(f"{part}{error.strerror or error}", file=sys.stderr)
+        with suppress(OSError):  # what is still in the buffer would be tried again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # `| head` has what it wanted
+            part = f"{error.filename}: " if error.filename else "The output cannot be written: "
+            print(f"{part}{error.strerror or error}", file=sys.stderr)
         sys.exit(Status.FAILED)
